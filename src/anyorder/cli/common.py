@@ -1,0 +1,63 @@
+"""What every command shares: the usual options, JSON output, and a progress bar on stderr."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from anyorder.errors import AnyorderError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from anyorder.lm import MaskedLM
+
+T = TypeVar("T")
+
+ModelOption = Annotated[
+    str | None, typer.Option("--model", "-m", help="A Hugging Face name or a folder; the bundled model if absent.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+PickleOption = Annotated[
+    bool, typer.Option("--allow-pickle", help="Also read .bin checkpoints; only for files you trust.")
+]
+
+
+def load_model(name: str | None, allow_pickle: bool = False) -> MaskedLM:
+    """The facade for ``--model``, imported only now."""
+    import anyorder
+
+    return anyorder.load(name, allow_pickle=allow_pickle)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def choose(value: str, allowed: Iterable[str], what: str) -> str:
+    """``value`` if it is one of ``allowed``; else an error that suggests the nearest name."""
+    names = list(allowed)
+    if value in names:
+        return value
+    near = difflib.get_close_matches(value, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise AnyorderError(f"unknown {what} {value!r}: {hint}choose one of {', '.join(names)}")
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Progress]:
+    """A rich progress bar on stderr that vanishes when done; silent when ``quiet`` or not on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        yield bar

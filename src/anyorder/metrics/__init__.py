@@ -1,0 +1,1 @@
+"""Measures of texts and of derived joints."""

@@ -1,0 +1,1 @@
+"""Loading masked LMs, and the architectures of our own."""

@@ -1,0 +1,1 @@
+"""Probabilities of texts: pseudo-log-likelihood, exact chains, any-order bounds."""

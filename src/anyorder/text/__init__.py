@@ -1,0 +1,1 @@
+"""Text with blanks to tokens, and back."""

@@ -1,0 +1,1 @@
+"""Training any-order models: objective, data, tokenizer, trainer, recipes."""

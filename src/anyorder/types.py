@@ -1,0 +1,98 @@
+"""The contracts of the project: everything above a model knows only these names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Conditionals(Protocol):
+    """The conditionals log q(x_t | observed) of a masked model, and nothing else about it."""
+
+    vocab_size: int
+    mask_id: int
+    pad_id: int | None  # shorter rows end in it; it is never attended to
+
+    def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Log-probabilities of every token at the asked positions.
+
+        Args:
+            tokens: [B, N] with ``mask_id`` at the unknowns.
+            positions: [B, K] indices into N. ``-1`` asks for nothing: a row with fewer questions than K ends in
+                -1, costs no work there, and is answered with the uniform distribution.
+
+        Returns:
+            log q, [B, K, V], normalised over V.
+        """
+        ...
+
+
+class State(Protocol):
+    """What a sampler's next step needs. Each sampler has its own; these two fields are common to all."""
+
+    @property
+    def tokens(self) -> Tensor:
+        """[B, N] the texts as they stand, ``mask_id`` where nothing is decided."""
+        ...
+
+    @property
+    def done(self) -> Tensor:
+        """[B] bool: rows for which further steps change nothing."""
+        ...
+
+
+class Info(NamedTuple):
+    """What one step did, for whoever watches. Rows that changed fewer than K positions end in position -1."""
+
+    positions: Tensor  # [B, K] positions drawn in this step, -1 for none
+    tokens: Tensor  # [B, K] the tokens drawn there
+    log_prob: Tensor  # [B, K] log q of each under the model's own (unwarped) conditional, 0 where position is -1
+    entropy: Tensor  # [B, K] entropy in nats of that conditional, 0 where position is -1
+    passes: int  # rows of the batch sent through the model in this step, all together
+    accepted: Tensor | None = None  # [B] bool, for samplers that may refuse a proposal
+
+
+class Sampler(NamedTuple):
+    """A Markov chain or a generation order, as a pair of functions over a batch of independent rows."""
+
+    init: Callable[[Tensor, Tensor], Any]  # (tokens [B,N], free [B,N] bool) -> State
+    step: Callable[[torch.Generator, Any], tuple[Any, Info]]  # (generator, State) -> (State, Info)
+
+
+class Joint(Protocol):
+    """An explicit distribution over the tokens (a, b) of two positions."""
+
+    vocab_size: int
+
+    def log_prob(self, a: Tensor | int, b: Tensor | int) -> Tensor:
+        """log p(a, b), elementwise over broadcast token ids."""
+        ...
+
+    def marginal(self, axis: int) -> Tensor:
+        """Log marginal [V] of position ``axis`` (0 = a, 1 = b)."""
+        ...
+
+    def conditional(self, axis: int, token: int) -> Tensor:
+        """Log conditional [V] of the *other* position, given that position ``axis`` holds ``token``."""
+        ...
+
+    def top(self, k: int) -> list[tuple[int, int, float]]:
+        """The k most probable pairs as (a, b, probability), best first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number that was estimated, and how well."""
+
+    value: float
+    standard_error: float
+    samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)
