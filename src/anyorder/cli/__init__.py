@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyorder.cli import train
+from anyorder.cli import evaluate, train
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+evaluate.register(app)
 train.register(app)
 
 

@@ -1,0 +1,17 @@
+"""`anyorder evaluate ...`: one file a measurement, `cli/evaluate_*.py`, each with its own `register`."""
+
+from __future__ import annotations
+
+import typer
+
+evaluate_app = typer.Typer(
+    name="evaluate",
+    help="Measure a model: pairwise joints, perplexity, latency, generation.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the command line; its subcommands are added below, one line each."""
+    app.add_typer(evaluate_app)
