@@ -1,5 +1,17 @@
 """Where log q(x_t | observed) comes from: a model, or an exact table."""
 
+from anyorder.conditionals.mlm import ModelConditionals
 from anyorder.conditionals.table import Table, chain_edges, clique_edges, hidden_markov, ising, random_joint
+from anyorder.conditionals.wrappers import Banned, ban
 
-__all__ = ["Table", "chain_edges", "clique_edges", "hidden_markov", "ising", "random_joint"]
+__all__ = [
+    "Banned",
+    "ModelConditionals",
+    "Table",
+    "ban",
+    "chain_edges",
+    "clique_edges",
+    "hidden_markov",
+    "ising",
+    "random_joint",
+]

@@ -1,0 +1,145 @@
+"""log q(x_t | observed) of any Hugging Face masked LM, at the asked positions only and within a memory budget."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anyorder.conditionals.heads import HEADS
+from anyorder.errors import AnyorderError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+logger = logging.getLogger(__name__)
+
+TOKEN_BUDGET = 4096  # tokens of one micro-batch, padding included
+_LOGITS = 2**24  # logits worked out at once: 64 MB in float32
+
+
+class ModelConditionals:
+    """The conditionals of ``model``; see :class:`anyorder.types.Conditionals`.
+
+    The backbone runs once over each distinct row and the LM head runs only where something is asked (families in
+    ``heads.py``; others run in full). Rows are sorted by length and cut into micro-batches of at most ``token_budget`` tokens,
+    so memory does not grow with the number of rows beyond the answer itself.
+
+    Args:
+        model: an ``AutoModelForMaskedLM``, in eval mode.
+        mask_id: the id of the mask token.
+        pad_id: the id shorter rows end in; it is never attended to. None: every row is full.
+        max_length: the longest row the model can take, special tokens included.
+        token_budget: tokens of one micro-batch. More is faster on a GPU and takes more memory.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        mask_id: int,
+        pad_id: int | None,
+        max_length: int,
+        token_budget: int = TOKEN_BUDGET,
+    ) -> None:
+        self.model = model
+        self.mask_id = mask_id
+        self.pad_id = pad_id
+        self.max_length = max_length
+        self.token_budget = token_budget
+        self._head = HEADS.get(model.config.model_type)
+        if self._head is None:
+            logger.warning(
+                "%s has no known split into backbone and LM head: every position is worked out, not only those asked",
+                type(model).__name__,
+            )
+        with torch.inference_mode():
+            probe = torch.full((1, 1), mask_id, device=model.device)
+            self.vocab_size: int = model(input_ids=probe).logits.shape[-1]
+
+    def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """log q(x_t | observed), [B, K, V] in float32 on the device of ``tokens``."""
+        batch, width = positions.shape
+        # Allocated outside inference mode, so that the caller may change it in place.
+        answer = torch.full((batch * width, self.vocab_size), -math.log(self.vocab_size), device=tokens.device)
+        with torch.inference_mode():
+            self._fill(answer, tokens, positions)
+        return answer.view(batch, width, self.vocab_size)
+
+    def _fill(self, answer: Tensor, tokens: Tensor, positions: Tensor) -> None:
+        """Write the answers to all questions into ``answer`` [B*K, V]."""
+        asked = positions >= 0
+        row = torch.where(asked)[0]  # [Q] the row of each question
+        if row.numel() == 0:
+            return
+        position = positions[asked]  # [Q]
+        slot = asked.flatten().nonzero().squeeze(1)  # [Q] where its answer goes
+        lengths = self._check(tokens, row, position)
+
+        # Samplers and scorers often ask about one text several times: each distinct row is run once.
+        used, row = torch.unique(row, return_inverse=True)
+        rows, inverse = torch.unique(tokens[used], dim=0, return_inverse=True)
+        length = torch.zeros(len(rows), dtype=torch.long, device=tokens.device)
+        length[inverse] = lengths[used]
+        by_length = torch.argsort(length, stable=True)
+        rows, length = rows[by_length], length[by_length]
+        row = torch.argsort(by_length)[inverse[row]]
+
+        order = torch.argsort(row, stable=True)  # questions in the order of the rows that answer them
+        row, position, slot = row[order], position[order], slot[order]
+        for start, stop in self._micro_batches(length.tolist()):
+            first, last = torch.searchsorted(row, torch.tensor([start, stop], device=row.device)).tolist()
+            part = rows[start:stop, : int(length[stop - 1])]
+            self._answer(answer, part, row[first:last] - start, position[first:last], slot[first:last])
+
+    def _check(self, tokens: Tensor, row: Tensor, position: Tensor) -> Tensor:
+        """Refuse questions that have no answer; returns the true length of each row, [B]."""
+        n = tokens.shape[1]
+        if int(position.max()) >= n:
+            raise AnyorderError(f"position {int(position.max())} asked of rows of {n} tokens: positions count from 0")
+        if self.pad_id is None:
+            lengths = torch.full((len(tokens),), n, device=tokens.device)
+        else:
+            real = tokens != self.pad_id
+            lengths = (real * torch.arange(1, n + 1, device=tokens.device)).amax(1)
+            if not bool(real[row, position].all()):
+                raise AnyorderError("a position was asked that holds padding: ask -1 where a row has no question")
+        longest = int(lengths[row].max())
+        if longest > self.max_length:
+            raise AnyorderError(
+                f"a text of {longest} tokens is longer than the model's maximum of {self.max_length}: "
+                "shorten or split it, or choose a model that takes longer texts"
+            )
+        return lengths
+
+    def _micro_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
+        """Cut rows sorted by length into [start, stop) ranges of at most ``token_budget`` padded tokens."""
+        cuts, start = [], 0
+        for stop in range(1, len(lengths) + 1):
+            if stop == len(lengths) or (stop + 1 - start) * lengths[stop] > self.token_budget:
+                cuts.append((start, stop))
+                start = stop
+        return cuts
+
+    def _answer(self, answer: Tensor, tokens: Tensor, row: Tensor, position: Tensor, slot: Tensor) -> None:
+        """Run one micro-batch [b, n] and write the answers to its questions (row, position) at ``slot``."""
+        device = self.model.device
+        # The same question of the same text needs the head once.
+        question, inverse = torch.unique(row * tokens.shape[1] + position, return_inverse=True)
+        question, tokens = question.to(device), tokens.to(device)
+        mask = None if self.pad_id is None else (tokens != self.pad_id).long()
+        if self._head is None:
+            states = self.model(input_ids=tokens, attention_mask=mask).logits
+        else:
+            states = self.model.base_model(input_ids=tokens, attention_mask=mask)[0]
+        states = states.flatten(0, 1)[question]  # [U, H], or [U, V] without a split
+        chunk = max(1, _LOGITS // self.vocab_size)
+        for first in range(0, len(question), chunk):
+            part = states[first : first + chunk]
+            logits = part if self._head is None else self._head(self.model, part)
+            log_q = torch.log_softmax(logits.float(), -1).to(answer.device)
+            mine = (inverse >= first) & (inverse < first + chunk)
+            answer[slot[mine]] = log_q[inverse[mine] - first]
