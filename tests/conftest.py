@@ -13,12 +13,13 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = (
-    "the a an old young man woman cat dog fox bird house door garden river tree book red blue green small big sat ran walked "
-    "opened closed saw took gave read went came is was are were on in into over under by to from of and but or not he "
-    "she it they his her its their one two three good bad quick brown lazy day night sun moon water bread table mat hat "
-    "school road window city king queen child"
-).split()
+_TEXT = """
+the a an old young man woman cat dog fox bird house door garden river tree book red blue green small
+big sat ran walked opened closed saw took gave read went came is was are were on in into over under
+by to from of and but or not he she it they his her its their one two three good bad quick brown
+lazy day night sun moon water bread table mat hat school road window city king queen child
+"""
+WORDS = _TEXT.split()
 VOCAB = [*SPECIAL, *".,!?'", *WORDS, "##s", "##ed", "##ing", "##er", "##ly"]
 
 _SIZE = {"vocab_size": len(VOCAB), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}

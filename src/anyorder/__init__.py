@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
+from anyorder.models.register import register_when_needed
 
 if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 __version__ = "0.1.0"
 __all__ = ["AnyorderError", "MaskedLM", "load"]
+
+register_when_needed()  # AutoModelForMaskedLM knows our architectures from here on; transformers is not imported yet
 
 
 def load(name_or_path: str | None = None, **options: Any) -> MaskedLM:

@@ -25,8 +25,8 @@ class ModelConditionals:
     """The conditionals of ``model``; see :class:`anyorder.types.Conditionals`.
 
     The backbone runs once over each distinct row and the LM head runs only where something is asked (families in
-    ``heads.py``; others run in full). Rows are sorted by length and cut into micro-batches of at most ``token_budget`` tokens,
-    so memory does not grow with the number of rows beyond the answer itself.
+    ``heads.py``; others run in full). Rows are sorted by length and cut into micro-batches of at most
+    ``token_budget`` tokens, so memory does not grow with the number of rows beyond the answer itself.
 
     Args:
         model: an ``AutoModelForMaskedLM``, in eval mode.

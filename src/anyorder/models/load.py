@@ -95,7 +95,7 @@ def _locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
 
 
 def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
-    """The configuration of a masked LM; a causal or encoder-decoder model is refused here, before its weights are read."""
+    """The configuration of a masked LM; a causal or encoder-decoder model is refused before reading weights."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
 
@@ -36,8 +36,7 @@ def tokenizer_from_vocab(path: Path) -> PreTrainedTokenizerBase:
     vocab = {token: i for i, token in enumerate(entries)}
     if len(vocab) != len(entries):
         raise AnyorderError(f"{path} lists a token twice: one token a line, each once")
-    special = {role: next(name for name in names if name in vocab) for role, names in _ROLES.items()
-               if any(name in vocab for name in names)}  # fmt: skip
+    special: dict[str, Any] = {role: name for role, names in _ROLES.items() for name in names if name in vocab}
     missing = [role for role in _ROLES if role not in special]
     if missing:
         raise AnyorderError(
