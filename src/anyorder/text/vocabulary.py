@@ -1,0 +1,135 @@
+"""Which tokens begin a word, which continue one, and how pieces become text: one answer for every kind of tokenizer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Style = Literal["wordpiece", "byte", "sentencepiece", "character", "word"]
+
+# What marks the pieces: WordPiece marks those that continue a word, the other two those that begin one.
+_MARKS: dict[Style, str] = {"wordpiece": "##", "byte": "Ġ", "sentencepiece": "▁"}
+_UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+|<unused\d+>")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The word boundaries of a tokenizer.
+
+    Attributes:
+        tokenizer: the tokenizer itself.
+        style: how it marks boundaries; ``character`` and ``word`` vocabularies mark none (every token is a word of
+            its own, written together or with spaces).
+        pieces: the token strings by id, as the vocabulary spells them.
+        special: [V] bool, tokens that are never text: the special ones, placeholders, and padding of the vocabulary.
+        starts: [V] bool, tokens that begin a new word when they follow another one.
+        start_marked: whether the first word of a text carries the mark of a new word (``byte``, ``sentencepiece``).
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    style: Style
+    pieces: tuple[str, ...]
+    special: Tensor
+    starts: Tensor
+    start_marked: bool
+
+    def word_like(self, left: str) -> Tensor:
+        """[V] bool: tokens that fit a blank to the right of ``left``, as a word where it stands as one.
+
+        After a letter or digit the blank stands *inside* a word and takes the pieces that continue it; anywhere else
+        it takes the pieces that begin one.
+        """
+        if self.style in ("character", "word"):
+            return torch.ones_like(self.special)
+        if self.style == "wordpiece":
+            return ~self.starts if glues(left) else self.starts
+        if left == "" or left[-1].isspace():
+            marked = self.start_marked if left.strip() == "" else True
+            return self.starts if marked else ~self.starts
+        return ~self.starts
+
+    def surface(self, token: int) -> str:
+        """A token as text, without its mark: ``##ing`` -> ``ing``, ``Ġfox`` -> ``fox``."""
+        piece = self.pieces[token]
+        if self.style == "wordpiece":
+            return piece.removeprefix("##")
+        if self.style in ("byte", "sentencepiece"):
+            text = self.tokenizer.convert_tokens_to_string([piece])
+            return text.strip(" ") or text
+        return piece
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """A run of tokens as text, without the space before its first word."""
+        if self.style in ("character", "word"):
+            return ("" if self.style == "character" else " ").join(self.pieces[t] for t in tokens)
+        text = str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=self.style == "wordpiece"))
+        return text.removeprefix("##") if self.style == "wordpiece" else text.lstrip(" ")
+
+    def join(self, left: str, tokens: Sequence[int]) -> str:
+        """``left`` with the text of ``tokens`` after it, spaced as the tokens say.
+
+        The user's own spacing stays, except where the first token continues the word before it.
+        """
+        if not tokens:
+            return left
+        text = self.decode(tokens)
+        begins = bool(self.starts[tokens[0]])
+        if self.style == "character" or left == "":
+            return left + text
+        if not begins:
+            return (left.rstrip() or left) + text
+        marked = self.style in ("byte", "sentencepiece")
+        apart = not left[-1].isspace() and (marked or glues(left))
+        return left + (" " if apart else "") + text
+
+
+def glues(left: str) -> bool:
+    """Whether a word that follows ``left`` at once would be read as one with it."""
+    # Chinese, Japanese and Korean are written without spaces and split at every character.
+    return bool(left) and left[-1].isalnum() and not 0x2E80 <= ord(left[-1]) <= 0xFAFF
+
+
+def vocabulary(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> Vocabulary:
+    """Read the word boundaries off a tokenizer.
+
+    Args:
+        tokenizer: any Hugging Face tokenizer.
+        vocab_size: the model's, which may be larger than the tokenizer's (ids in between are never text).
+    """
+    known = min(len(tokenizer), vocab_size)
+    pieces = [str(p) if p is not None else "" for p in tokenizer.convert_ids_to_tokens(list(range(known)))]
+    never = set(tokenizer.all_special_ids) | {i for i, p in enumerate(pieces) if not p or _UNUSED.fullmatch(p)}
+    text = [p for i, p in enumerate(pieces) if i not in never]
+    counts = {style: sum(p.startswith(mark) and p != mark for p in text) for style, mark in _MARKS.items()}
+    style: Style = max(counts, key=lambda s: counts[s])
+    if counts[style] == 0:
+        style = _unmarked_style(tokenizer, text)
+
+    special = torch.ones(vocab_size, dtype=torch.bool)
+    special[:known] = torch.tensor([i in never for i in range(known)])
+    starts = torch.ones(vocab_size, dtype=torch.bool)
+    mark = _MARKS.get(style)
+    if mark is not None:
+        marked = torch.tensor([p.startswith(mark) for p in pieces])
+        starts[:known] = ~marked if style == "wordpiece" else marked
+    first = tokenizer.tokenize("a")
+    start_marked = style in ("byte", "sentencepiece") and bool(first) and first[0].startswith(_MARKS[style])
+    pieces += [""] * (vocab_size - known)
+    return Vocabulary(tokenizer, style, tuple(pieces), special, starts, start_marked)
+
+
+def _unmarked_style(tokenizer: PreTrainedTokenizerBase, text: list[str]) -> Style:
+    """Pieces without marks are written together only if the tokenizer can take them apart again."""
+    letters = [p for p in text if len(p) == 1 and p.isalnum()]
+    if len(letters) < 2 or len(letters) * 2 < len(text):
+        return "word"
+    pair = letters[:2]
+    return "character" if tokenizer.tokenize("".join(pair)) == pair else "word"
