@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 import torch
@@ -169,8 +169,8 @@ def test_bound_needs_two_samples() -> None:
 def test_strata_cover_every_count_once(size: int) -> None:
     for samples in (2, 8, 16, 33, 600):
         edges = strata(samples, size)
-        assert edges[0] == 0 and edges[-1] == size
-        assert all(a < b for a, b in zip(edges, edges[1:], strict=False))
+        assert (edges[0], edges[-1]) == (0, size)
+        assert all(a < b for a, b in pairwise(edges))
         assert samples // (len(edges) - 1) >= min(samples, 4)
 
 
