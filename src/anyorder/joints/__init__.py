@@ -1,1 +1,11 @@
 """Explicit joints over a few positions from a model's conditionals (Torroba Hennigen & Kim 2023)."""
+
+from anyorder.joints.arnold_gokhale import arnold_gokhale
+from anyorder.joints.hcb import hcb
+from anyorder.joints.methods import METHODS, derive
+from anyorder.joints.mrf import mrf
+from anyorder.joints.pair import PairJoint
+from anyorder.joints.product import product
+from anyorder.joints.tables import PairTables, pair_tables
+
+__all__ = ["METHODS", "PairJoint", "PairTables", "arnold_gokhale", "derive", "hcb", "mrf", "pair_tables", "product"]

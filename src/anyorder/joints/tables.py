@@ -1,0 +1,130 @@
+"""The two conditional tables of a pair of positions, from O(V) passes of the model (section 2.1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from anyorder.errors import AnyorderError
+from anyorder.joints.passes import conditional_rows
+from anyorder.types import Conditionals
+
+MATRICES = 3  # V×V at the peak: the two tables, and C of Arnold–Gokhale
+
+
+@dataclass(frozen=True)
+class PairTables:
+    """Everything a construction may ask of the model about positions a and b of one text."""
+
+    log_a_given_b: Tensor  # [V, V] log q(a | b), a row for each b
+    log_b_given_a: Tensor  # [V, V] log q(b | a), a row for each a
+    log_a: Tensor  # [V] log q(a) with both positions masked
+    log_b: Tensor  # [V] log q(b) with both positions masked
+    log_z_a_given_b: Tensor | None = None  # [V] logits = log_a_given_b + log_z_a_given_b[:, None]
+    log_z_b_given_a: Tensor | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return self.log_a.shape[0]
+
+
+def pair_tables(
+    conditionals: Conditionals, tokens: Tensor, a: int, b: int, *, report: Callable[[int], object] = lambda rows: None
+) -> PairTables:
+    """Ask the model for both tables over the whole vocabulary: V rows in each direction.
+
+    Args:
+        conditionals: the model.
+        tokens: [N] the text; what stands at a and b does not matter.
+        a: the first position.
+        b: the second position.
+        report: called with the number of rows just finished, for a progress bar.
+
+    Raises:
+        AnyorderError: the tables would not fit in memory.
+    """
+    check_pair(len(tokens), a, b)
+    check_memory(conditionals.vocab_size)
+    log_a, log_b = masked_marginals(conditionals, tokens, a, b)
+    # Both are laid out [a, b], as the constructions read them; the first is handed out transposed.
+    ab, z_a = _table(conditionals, tokens, vary=b, ask=a, transposed=True, report=report)
+    ba, z_b = _table(conditionals, tokens, vary=a, ask=b, transposed=False, report=report)
+    return PairTables(ab.T, ba, log_a, log_b, z_a, z_b)
+
+
+def _table(
+    conditionals: Conditionals,
+    tokens: Tensor,
+    *,
+    vary: int,
+    ask: int,
+    transposed: bool,
+    report: Callable[[int], object],
+) -> tuple[Tensor, Tensor | None]:
+    """(log q [V, V], log z [V] or None), filled a micro-batch at a time so that nothing else of that size exists."""
+    v = conditionals.vocab_size
+    table: Tensor | None = None
+    log_z: Tensor | None = None
+    for part, log_q, z in conditional_rows(conditionals, tokens, vary, ask, torch.arange(v)):
+        if table is None:
+            table = torch.empty(v, v, dtype=log_q.dtype)
+            log_z = None if z is None else torch.empty(v, dtype=z.dtype)
+        if transposed:
+            table[:, part] = log_q.T
+        else:
+            table[part] = log_q
+        if z is not None and log_z is not None:
+            log_z[part] = z
+        report(part.stop - part.start)
+    assert table is not None
+    return table, log_z
+
+
+def masked_marginals(conditionals: Conditionals, tokens: Tensor, a: int, b: int) -> tuple[Tensor, Tensor]:
+    """log q_{a|S̄} and log q_{b|S̄}, [V] each: both positions masked, one pass (the factors of eq 1)."""
+    row = tokens.clone()
+    row[[a, b]] = conditionals.mask_id
+    log_q = conditionals(row[None], torch.tensor([[a, b]]))[0]
+    return log_q[0], log_q[1]
+
+
+def check_pair(length: int, a: int, b: int) -> None:
+    """Two different positions inside the text."""
+    if a == b or not (0 <= a < length and 0 <= b < length):
+        raise AnyorderError(f"a pair needs two different positions of the {length} in the text, not {a} and {b}")
+
+
+def check_memory(vocab_size: int, matrices: int = MATRICES) -> None:
+    """Refuse before the first pass what would run out of memory after the last."""
+    need = matrices * vocab_size**2 * 4
+    free = available_memory()
+    if free is not None and need > 0.9 * free:
+        raise AnyorderError(
+            f"the exact joint over {vocab_size} tokens takes {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: "
+            "use the adaptive support instead (--tail 1e-3, or tail=1e-3 in Python)"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that can still be had, by the kernel's estimate and the container's limit; None where neither is known."""
+    known = []
+    try:
+        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        known.append(int(fields["MemAvailable"].split()[0]) * 1024)
+    except (OSError, KeyError, ValueError):
+        if "SC_AVPHYS_PAGES" in os.sysconf_names:
+            known.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
+        if limit != "max":
+            known.append(int(limit) - int(used))
+    except (OSError, ValueError):
+        pass  # no control group: the kernel's estimate stands alone
+    return min(known) if known else None
