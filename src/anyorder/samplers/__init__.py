@@ -4,8 +4,25 @@
 >>> run(gibbs(conditionals, block=2), tokens, free, generator=torch.Generator().manual_seed(0), steps=100).tokens
 """
 
+from anyorder.samplers.adaptive import adaptive
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.gibbs import gibbs
+from anyorder.samplers.metropolis import metropolis
+from anyorder.samplers.parallel import parallel
+from anyorder.samplers.refine import refine
 from anyorder.samplers.run import Run, Trace, run, stream
+from anyorder.samplers.warpers import warper
 
-__all__ = ["Run", "Trace", "any_order", "gibbs", "run", "stream"]
+__all__ = [
+    "Run",
+    "Trace",
+    "adaptive",
+    "any_order",
+    "gibbs",
+    "metropolis",
+    "parallel",
+    "refine",
+    "run",
+    "stream",
+    "warper",
+]

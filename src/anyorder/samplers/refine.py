@@ -1,0 +1,133 @@
+"""Mask-predict (Ghazvininejad et al. 2019): predict everything, then remask and predict again what is least certain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from anyorder.errors import AnyorderError
+from anyorder.samplers.draw import (
+    Draw,
+    Warper,
+    ask,
+    choose,
+    draw_from,
+    entropy_of,
+    inverse_cdf,
+    masked_draw,
+    pack,
+    place,
+    uniforms,
+)
+from anyorder.samplers.singles import single_mask_log_probs
+from anyorder.types import Conditionals, Info, Sampler
+
+STARTS = ("masks", "random", "given")
+
+
+class RefineState(NamedTuple):
+    """The texts, and how certain each of their free tokens was when it was last predicted."""
+
+    tokens: Tensor  # [B, N]
+    free: Tensor  # [B, N] bool
+    certainty: Tensor  # [B, N] float64, log q of the token when it was predicted; -inf if it never was
+    step: int  # predictions made
+    done: Tensor  # [B] bool
+
+
+def refine(
+    conditionals: Conditionals,
+    *,
+    steps: int = 10,
+    start: str = "masks",
+    greedy: bool = True,
+    warper: Warper | None = None,
+) -> Sampler:
+    """At step t = 0..T-1 mask the n_t = ⌊n (T - t) / T⌋ least certain of a row's n free tokens, and predict them.
+
+    Each is predicted on its own given what is left standing, so the first guess stutters where neighbours did not
+    know of each other; later steps, which see them, repair it. A row stops after T steps, or earlier at a fixed
+    point: when a step changed none of its tokens (greedy only; a draw that repeats itself is no fixed point).
+
+    Args:
+        conditionals: The model.
+        steps: T.
+        start: ``masks``: step 0 predicts everything from masks. ``random``: from tokens drawn uniformly among those
+            the model allows; they are the first to be masked again. ``given``: from the tokens as they stand, each
+            as certain as its single-mask conditional makes it, to repair a draft (n more rows a text, once). The
+            last two mask n (T - t) / (T + 1), so that something of the start is left to condition on.
+        greedy: Take the most probable token, as the paper does; else draw.
+        warper: Temperature, top-k and the like, when drawing.
+
+    Returns:
+        A sampler that ends by itself.
+    """
+    if steps < 1:
+        raise AnyorderError(f"refining takes at least one step, not {steps}")
+    if start not in STARTS:
+        raise AnyorderError(f"unknown start {start!r}: choose one of {', '.join(STARTS)}")
+    stages = steps if start == "masks" else steps + 1
+
+    def init(tokens: Tensor, free: Tensor) -> RefineState:
+        begun = tokens.clone() if start == "given" else tokens.masked_fill(free, conditionals.mask_id)
+        certainty = torch.full(tokens.shape, -torch.inf, dtype=torch.float64, device=tokens.device)
+        return RefineState(begun, free.clone(), certainty, 0, ~free.any(1))
+
+    def begin(state: RefineState, noise: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Tokens and certainty to start from, and what finding them out cost."""
+        tokens, free, certainty, _, _ = state
+        if start == "given":
+            standing = free & (tokens != conditionals.mask_id)
+            log_prob, passes = single_mask_log_probs(conditionals, tokens, standing)
+            return tokens, torch.where(standing, log_prob, certainty), passes
+        positions = pack(free)
+        noise = noise.gather(1, positions.clamp(min=0))
+
+        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+            # Uniform over what is possible: only the conditionals know which tokens are banned where.
+            return (inverse_cdf(torch.where(torch.isneginf(log_q), log_q, 0.0), noise[rows]),)
+
+        (random_tokens,), passes = ask(conditionals, tokens, positions, read)
+        return place(tokens, positions, random_tokens), certainty, passes
+
+    def predict(tokens: Tensor, positions: Tensor, u: Tensor) -> tuple[Draw, int]:
+        u = u.gather(1, positions.clamp(min=0))
+
+        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+            if not greedy:
+                return draw_from(log_q, u[rows], warper)
+            best = log_q.max(-1)
+            return best.indices, best.values.double(), entropy_of(log_q)
+
+        parts, passes = ask(conditionals, tokens, positions, read)
+        return masked_draw(Draw(*parts), positions), passes
+
+    def step(generator: torch.Generator, state: RefineState) -> tuple[RefineState, Info]:
+        tokens, free, certainty, made, done = state
+        keys, u, noise = (uniforms(generator, tokens) for _ in range(3))
+        live = free & ~done[:, None]
+        passes = 0
+        if made == 0 and start != "masks":
+            tokens, certainty, passes = begin(state, noise)
+        # At least one, and every mask there is: a draft may come with some.
+        count = (live.sum(1) * (steps - made) // stages).clamp(min=1)
+        count = torch.maximum(count, (live & (tokens == conditionals.mask_id)).sum(1))
+        # Tokens nobody predicted go first, in random order: their rank lies below any log-probability.
+        rank = torch.where(torch.isneginf(certainty), keys - 1e9, certainty)
+        positions = choose(rank, live, count)
+        masked = place(tokens, positions, conditionals.mask_id)
+        draw, sent = predict(masked, positions, u)
+        predicted = place(masked, positions, draw.tokens)
+        fixed = (predicted == tokens).all(1) if greedy else torch.zeros_like(done)
+        after = RefineState(
+            tokens=predicted,
+            free=free,
+            certainty=place(certainty, positions, draw.log_prob),
+            step=made + 1,
+            done=done | fixed | (made + 1 >= steps),
+        )
+        return after, Info(positions, *draw, passes + sent)
+
+    return Sampler(init, step)
