@@ -57,11 +57,13 @@ class Layout:
         tokens: [N] with the mask at every slot, special tokens included.
         slots: the positions of each blank's tokens.
         texts: the user's text around the blanks, verbatim.
+        soft: the numbers of blanks before which the space is ours, not the user's, and gives way to punctuation.
     """
 
     tokens: Tensor
     slots: tuple[tuple[int, ...], ...]
     texts: tuple[str, ...]
+    soft: frozenset[int] = frozenset()
 
     @property
     def free(self) -> Tensor:
@@ -74,9 +76,9 @@ class Layout:
         """[N] tokens -> the text, the user's own part verbatim, and what fills each blank."""
         ids = tokens.tolist()
         text, fills = self.texts[0], []
-        for run, after in zip(self.slots, self.texts[1:], strict=True):
+        for number, (run, after) in enumerate(zip(self.slots, self.texts[1:], strict=True)):
             fill = [ids[p] for p in run]
-            text = vocabulary.join(text, fill) + after
+            text = vocabulary.join(text, fill, soft=number in self.soft) + after
             fills.append(vocabulary.decode(fill))
         return text, tuple(fills)
 
@@ -90,15 +92,15 @@ def parse(text: str, mask_token: str, max_length: int) -> Template:
         mask_token: the tokenizer's own.
         max_length: tokens the model can hold; more blanks than that are refused before any work is done.
     """
-    texts, blanks, end = [], [], 0
+    texts, blanks, end, shortest = [], [], 0, 0
     for match in re.finditer(rf"_{{3,}}(?:\{{([^{{}}]*)\}})?|{re.escape(mask_token)}", text):
         texts.append(text[end : match.start()])
         blanks.append(_blank(match.group(0), match.group(1)))
         end = match.end()
+        shortest += blanks[-1].low
+        if shortest > max_length:
+            raise AnyorderError(f"more blanks than the model's {max_length} tokens: shorten the text")
     texts.append(text[end:])
-    shortest = sum(b.low for b in blanks)
-    if shortest > max_length:
-        raise AnyorderError(f"{shortest} blanks, but the model holds {max_length} tokens: shorten the text")
     template = Template(tuple(texts), tuple(blanks))
     if template.combinations > MAX_COMBINATIONS:
         raise AnyorderError(
@@ -128,7 +130,7 @@ def _blank(written: str, braces: str | None) -> Blank:
 
 def check_length(text: str, vocabulary: Vocabulary, max_length: int) -> None:
     """Refuse a text that cannot fit, without tokenising it: no token is longer than the longest one."""
-    longest = max(map(len, vocabulary.pieces))
+    longest = max(map(len, vocabulary.pieces), default=1)
     characters = sum(map(len, text.split()))
     if characters > longest * max_length:
         raise AnyorderError(
@@ -201,15 +203,17 @@ def allowed(
     """
     text_token = torch.ones_like(vocabulary.special) if special_tokens else ~vocabulary.special
     table = torch.ones(len(where.tokens), len(vocabulary.special), dtype=torch.bool)
-    left = ""
+    started = False
     for before, run in zip(where.texts, where.slots, strict=False):
-        left = before or left
+        # Only the very first words stand at the start of a text; a line break further on is a space like others.
+        left = "." + before if started and before != "" else before
+        adjacent = started and before == ""
+        started = started or before != "" or len(run) > 0
+        if not run:
+            continue
         table[list(run)] = text_token
-        if whole_words and run and before != "":
+        if whole_words and not adjacent:
             # A tokenizer whose mask keeps the space to its left has already spelt the mark of a new word.
             detached = run[0] > 0 and vocabulary.pieces[int(where.tokens[run[0] - 1])] in ("Ġ", "▁")
-            fits = ~vocabulary.starts if detached else vocabulary.word_like(before)
-            table[run[0]] &= fits
-        elif whole_words and run and left == "":
-            table[run[0]] &= vocabulary.word_like("")
+            table[run[0]] &= ~vocabulary.starts if detached else vocabulary.word_like(left)
     return table

@@ -17,6 +17,7 @@ Style = Literal["wordpiece", "byte", "sentencepiece", "character", "word"]
 
 # What marks the pieces: WordPiece marks those that continue a word, the other two those that begin one.
 _MARKS: dict[Style, str] = {"wordpiece": "##", "byte": "Ġ", "sentencepiece": "▁"}
+_CLOSING = ".,;:!?%)]}"
 _UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+|<unused\d+>")
 
 
@@ -73,10 +74,11 @@ class Vocabulary:
         text = str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=self.style == "wordpiece"))
         return text.removeprefix("##") if self.style == "wordpiece" else text.lstrip(" ")
 
-    def join(self, left: str, tokens: Sequence[int]) -> str:
+    def join(self, left: str, tokens: Sequence[int], soft: bool = False) -> str:
         """``left`` with the text of ``tokens`` after it, spaced as the tokens say.
 
-        The user's own spacing stays, except where the first token continues the word before it.
+        The user's own spacing stays, except where the first token continues the word before it, and where the space
+        is not theirs (``soft``) and punctuation follows.
         """
         if not tokens:
             return left
@@ -84,7 +86,7 @@ class Vocabulary:
         begins = bool(self.starts[tokens[0]])
         if self.style == "character" or left == "":
             return left + text
-        if not begins:
+        if not begins or (soft and text[:1] in _CLOSING and text):
             return (left.rstrip() or left) + text
         marked = self.style in ("byte", "sentencepiece")
         apart = not left[-1].isspace() and (marked or glues(left))
