@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyorder.cli import evaluate, train
+from anyorder.cli import evaluate, fill, generate, score, train
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
@@ -19,6 +19,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 evaluate.register(app)
+fill.register(app)
+generate.register(app)
+score.register(app)
 train.register(app)
 
 
