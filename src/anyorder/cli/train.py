@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+_EPILOG = "Example: anyorder train recipes/mini.yaml --data-dir ~/corpus --set optim.steps=200 --set output=runs/try"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command(epilog=_EPILOG)(train)
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A YAML file; every field is documented in training/recipe.py.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: key=value, such as optim.lr=1e-3. Repeatable.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the files the recipe names.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's output folder.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Train a masked LM that is good in any order, from scratch or from any checkpoint (init: bert-base-cased).
+
+    Kill it whenever you like: --resume goes on from the last checkpoint and ends with the same weights. Runs on
+    several processes or machines under torchrun or accelerate launch, unchanged.
+    """
+    from anyorder.training.recipe import load_recipe
+
+    parsed = load_recipe(recipe, overrides)
+    from anyorder.training.trainer import train as run
+
+    final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)
+    print(f"The model is in {final}; try it: anyorder fill 'The ___ is on the table.' --model {final}")

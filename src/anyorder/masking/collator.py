@@ -1,0 +1,93 @@
+"""Masks for training: draw the count K from the prior, then which K tokens, then what replaces them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyorder.masking.priors import Prior, log_count
+
+# Fractional parts of i times the golden ratio fill [0, 1) evenly for every run of consecutive i.
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Masker:
+    """Masks of a numbered stream of texts. The mask of text ``i`` depends on (seed, i) alone.
+
+    So it is the same whatever the batch, the number of processes, or the step at which a killed run resumed.
+
+    Args:
+        prior: the law of the number of masked tokens.
+        mask_id: what a masked token becomes.
+        vocab_size: range of the random tokens of 80/10/10.
+        special_ids: tokens that are never masked (padding among them) nor drawn as random replacements.
+        corruption: ``mask`` (always [MASK]) or ``80-10-10`` (BERT's).
+        stratified: spread the counts of consecutive texts evenly over the prior instead of drawing each by itself.
+            Each count keeps the prior's law; the average over a batch varies less.
+    """
+
+    prior: Prior
+    mask_id: int
+    vocab_size: int
+    special_ids: frozenset[int]
+    corruption: str = "mask"
+    stratified: bool = True
+    seed: int = 0
+
+    def __call__(self, index: int, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens [N] of text ``index`` -> (corrupted tokens [N], masked [N] bool)."""
+        rng = np.random.default_rng((self.seed, index))
+        maskable = np.flatnonzero(~np.isin(tokens, list(self.special_ids)))
+        k = self._count(rng, index, len(maskable))
+        chosen = rng.permutation(maskable)[:k]
+        masked = np.zeros(len(tokens), dtype=bool)
+        masked[chosen] = True
+        corrupted = tokens.copy()
+        corrupted[chosen] = self.mask_id
+        if self.corruption == "80-10-10":
+            fate = rng.random(k)
+            kept, replaced = chosen[fate < 0.1], chosen[fate >= 0.9]
+            corrupted[kept] = tokens[kept]
+            corrupted[replaced] = rng.choice(self._ordinary(), len(replaced))
+        return corrupted, masked
+
+    def _count(self, rng: np.random.Generator, index: int, n: int) -> int:
+        """K by inverse CDF; the uniform it inverts is i.i.d., or a shifted golden-ratio sequence if stratified."""
+        u = rng.random()
+        if self.stratified:
+            u = (np.random.default_rng(self.seed).random() + index * _GOLDEN) % 1.0
+        cdf = _count_cdf(self.prior, n)
+        return int(min(np.searchsorted(cdf, u, side="right"), n))
+
+    def _ordinary(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.vocab_size), list(self.special_ids))
+
+
+_CDFS: dict[tuple[Prior, int], np.ndarray] = {}
+
+
+def _count_cdf(prior: Prior, n: int) -> np.ndarray:
+    """Cumulative P(K <= k), remembered: a run meets few lengths."""
+    if (prior, n) not in _CDFS:
+        _CDFS[prior, n] = log_count(prior, n).exp().cumsum(0).numpy()
+    return _CDFS[prior, n]
+
+
+def collate(texts: list[np.ndarray], indices: list[int], masker: Masker, pad_id: int) -> dict[str, Tensor]:
+    """Numbered texts -> ``input_ids`` (corrupted), ``tokens`` (true), ``masked``: all [B, longest]."""
+    longest = max(len(t) for t in texts)
+    tokens = np.full((len(texts), longest), pad_id, dtype=np.int64)
+    inputs = tokens.copy()
+    masked = np.zeros(tokens.shape, dtype=bool)
+    for row, (index, text) in enumerate(zip(indices, texts, strict=True)):
+        tokens[row, : len(text)] = text
+        inputs[row, : len(text)], masked[row, : len(text)] = masker(index, text.astype(np.int64))
+    return {
+        "input_ids": torch.from_numpy(inputs),
+        "tokens": torch.from_numpy(tokens),
+        "masked": torch.from_numpy(masked),
+    }

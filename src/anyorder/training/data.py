@@ -1,0 +1,170 @@
+"""Text files to blocks of token ids, tokenised once into a memory-mapped cache.
+
+A file holds a paragraph a line, and a blank line between documents. A block is ``[CLS] paragraph [SEP] paragraph …``
+from one document only: a new document starts a new block, and a paragraph that does not fit goes on in the next one.
+With ``unit: line`` every line is a text of its own, one block each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from anyorder.errors import AnyorderError
+
+Document = list[str]
+_BATCH = 2000  # paragraphs tokenised at a time: enough to keep the Rust threads busy
+
+
+def open_text(path: Path) -> IO[str]:
+    """A text file for reading, plain or compressed (.xz, .gz)."""
+    if not path.is_file():
+        raise AnyorderError(f"no data file {path}: give its folder with --data-dir, or correct data.files in the recipe")
+    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+    return cast(IO[str], opener(path, "rt", encoding="utf-8"))
+
+
+def documents(path: Path, unit: str = "document") -> Iterator[Document]:
+    """The documents of a file, each a list of paragraphs."""
+    with open_text(path) as file:
+        document: Document = []
+        try:
+            for line in file:
+                text = line.strip()
+                if text:
+                    document.append(text)
+                if document and (not text or unit == "line"):
+                    yield document
+                    document = []
+        except (UnicodeDecodeError, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
+            raise AnyorderError(f"{path} is not readable text ({error}): it must be UTF-8, plain, .gz or .xz") from error
+        if document:
+            yield document
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def split(path: Path, unit: str, holdout: float) -> tuple[list[Document], list[Document]]:
+    """The documents of a file as (training, held out): the last ``holdout`` of them, at least one if any is asked."""
+    every = list(documents(path, unit))
+    if not every:
+        raise AnyorderError(f"{path} holds no text: every line of it is blank")
+    n = max(1, round(holdout * len(every))) if holdout else 0
+    if n >= len(every):
+        raise AnyorderError(f"{path} has {len(every)} document(s), too few to hold out {holdout:.0%}: set data.holdout to 0")
+    return every[: len(every) - n], every[len(every) - n :]
+
+
+def to_blocks(
+    docs: Sequence[Document], tokenizer: PreTrainedTokenizerBase, length: int, min_tokens: int
+) -> Iterator[list[int]]:
+    """Blocks of at most ``length`` ids; a document's last block is dropped if it has fewer than ``min_tokens``."""
+    cls, sep = cast(int, tokenizer.cls_token_id), cast(int, tokenizer.sep_token_id)
+    flat = [(d, paragraph) for d, doc in enumerate(docs) for paragraph in doc]
+    block: list[int] = [cls]
+    current = 0
+    for start in range(0, len(flat), _BATCH):
+        part = flat[start : start + _BATCH]
+        encoded = tokenizer([p for _, p in part], add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        for (d, _), ids in zip(part, encoded, strict=True):
+            if d != current:
+                if len(block) > min_tokens:
+                    yield block
+                block, current = [cls], d
+            ids = [*ids, sep]
+            while ids:
+                room = length - len(block)
+                block += ids[:room]
+                ids = ids[room:]
+                if len(block) == length:
+                    yield block
+                    block = [cls]
+    if len(block) > min_tokens:
+        yield block
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of one split: ``ids`` and where each block begins, both memory-mapped."""
+
+    ids: np.ndarray  # all blocks end to end
+    offsets: np.ndarray  # [blocks + 1]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self.ids[self.offsets[i] : self.offsets[i + 1]]
+
+    @staticmethod
+    def load(folder: Path, part: str) -> Blocks:
+        """The cached split ``part``."""
+        ids = np.load(folder / f"{part}.ids.npy", mmap_mode="r")
+        return Blocks(ids, np.load(folder / f"{part}.offsets.npy", mmap_mode="r"))
+
+
+def _write(folder: Path, part: str, blocks: Iterator[list[int]], vocab_size: int) -> int:
+    dtype = np.uint16 if vocab_size <= 2**16 else np.uint32
+    pieces, offsets = [], [0]
+    for block in blocks:
+        pieces.append(np.asarray(block, dtype=dtype))
+        offsets.append(offsets[-1] + len(block))
+    np.save(folder / f"{part}.ids.npy", np.concatenate(pieces) if pieces else np.zeros(0, dtype))
+    np.save(folder / f"{part}.offsets.npy", np.asarray(offsets))
+    return offsets[-1]
+
+
+def cache(
+    files: Sequence[Path],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    root: Path,
+    length: int,
+    unit: str = "document",
+    holdout: float = 0.01,
+    min_tokens: int = 16,
+) -> Path:
+    """The folder of memory-mapped blocks for these files and this tokenizer, made if it is not there yet.
+
+    Its name is a checksum of everything that decides its content, so a stale cache cannot be picked up.
+    """
+    sums = {path.name: sha256(path) for path in files if open_text(path)}
+    vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+    settings = {"files": sums, "length": length, "unit": unit, "holdout": holdout, "min_tokens": min_tokens}
+    key = hashlib.sha256((json.dumps(settings) + vocabulary).encode()).hexdigest()[:16]
+    folder = root / key
+    if (folder / "meta.json").exists():
+        return folder
+    building = root / f"{key}.{os.getpid()}.building"
+    building.mkdir(parents=True, exist_ok=True)
+    train, valid = [], []
+    for path in files:
+        kept, held = split(path, unit, holdout)
+        train += kept
+        valid += held
+    counts = {
+        part: _write(building, part, to_blocks(docs, tokenizer, length, min_tokens), len(tokenizer))
+        for part, docs in (("train", train), ("valid", valid))
+    }
+    if not counts["train"]:
+        raise AnyorderError(f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens")
+    (building / "meta.json").write_text(json.dumps({**settings, "tokens": counts}, indent=2))
+    if folder.exists():
+        shutil.rmtree(folder)  # left by a run killed before meta.json was written
+    building.rename(folder)
+    return folder

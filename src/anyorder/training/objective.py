@@ -1,0 +1,85 @@
+"""The objectives: which tokens are predicted, and how their log-losses are weighed (Liao et al. 2020, eq 1, 2, 6, 8).
+
+Every objective is Σ_b w_b Σ_{k ∈ Π_b} -log p(x_k | X_-Π) / Z, where Z is summed over the *whole* optimiser step (all
+micro-batches, all processes), so that accumulating gradients changes nothing:
+
+====================  =======================  ==========================  ==========================================
+``normalise``         w_b                      Z                           meaning
+====================  =======================  ==========================  ==========================================
+``sequence``          1 / K_b                  number of sequences         eq 2 averaged over texts and masks: eq 6
+``token``             1                        number of masked tokens     what transformers computes
+``bound``             N_b / K_b                number of tokens            -log-likelihood a token, any order: eq 8
+====================  =======================  ==========================  ==========================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from anyorder.conditionals.heads import head_of
+from anyorder.errors import AnyorderError
+
+NORMALISE = ("sequence", "token", "bound")
+
+
+def row_weights(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
+    """w_b for each row, [B]; a row with nothing masked weighs nothing."""
+    k = masked.sum(1).clamp(min=1).float()
+    if normalise == "sequence":
+        return 1.0 / k
+    if normalise == "token":
+        return torch.ones_like(k)
+    return maskable.sum(1) / k
+
+
+def normaliser(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
+    """This batch's share of Z."""
+    if normalise == "sequence":
+        return torch.tensor(float(len(masked)))
+    return (masked if normalise == "token" else maskable).sum().float()
+
+
+class TokenLosses(nn.Module):
+    """-log p(x_t | X_-Π) at the predicted positions only, [M] in row-major order.
+
+    The head is applied after gathering: at the vocabulary's width it is a large part of a small model's work. This is a
+    module of its own so that data-parallel wrappers and ``torch.compile`` see one forward.
+    """
+
+    def __init__(self, model: Any, causal: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.causal = causal
+        self.head = head_of(model)
+        if causal:
+            self.head = lambda m, hidden: m.lm_head(hidden)
+
+    def forward(self, input_ids: Tensor, tokens: Tensor, masked: Tensor, attention_mask: Tensor) -> Tensor:
+        """All arguments [B, N]; ``masked`` marks the tokens to predict."""
+        if self.head is None:  # a family whose head we do not know: every position, then choose
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits[masked]
+            return F.cross_entropy(logits.float(), tokens[masked], reduction="none")
+        hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
+        if self.causal:  # position t is predicted from the hidden state before it (eq 1)
+            hidden = hidden.roll(1, dims=1)
+        logits = self.head(self.model, hidden[masked])
+        return F.cross_entropy(logits.float(), tokens[masked], reduction="none")
+
+
+def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
+    """Σ_b w_b Σ_k loss: what, divided by the step's Z, is the objective."""
+    if normalise not in NORMALISE:
+        raise AnyorderError(f"unknown normalisation {normalise!r}: choose one of {', '.join(NORMALISE)}")
+    row = masked.nonzero()[:, 0]
+    return (losses * row_weights(masked, maskable, normalise)[row]).sum()
+
+
+def row_means(losses: Tensor, masked: Tensor) -> Tensor:
+    """Eq 2 for each row that has a mask, [rows with K > 0]: the mean loss over its masked tokens."""
+    k = masked.sum(1)
+    total = torch.zeros(len(masked), dtype=losses.dtype).index_add_(0, masked.nonzero()[:, 0], losses)
+    return total[k > 0] / k[k > 0]

@@ -1,0 +1,89 @@
+"""What a run tells while it runs: a bar on the terminal and a line of JSON for every reading."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from anyorder.training.recipe import Recipe
+from anyorder.types import Estimate
+
+
+class Meter:
+    """Readings of a run, kept by its first process only. A resumed run first drops readings past its checkpoint."""
+
+    def __init__(self, path: Path, recipe: Recipe, start: int, rank: int, quiet: bool) -> None:
+        self.path, self.recipe, self.start = path, recipe, start
+        self.active = rank == 0
+        self.tokens = 0
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[reading]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=quiet or not self.active or not sys.stderr.isatty(),
+        )
+
+    def __enter__(self) -> Meter:
+        if self.active:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._drop_readings_after(self.start)
+            self.file = self.path.open("a", encoding="utf-8")
+        self.task = self.bar.add_task("training", total=self.recipe.optim.steps, completed=self.start, reading="")
+        self.bar.start()
+        self.clock, self.since = time.perf_counter(), self.tokens
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+        if self.active:
+            self.file.close()
+
+    def _drop_readings_after(self, step: int) -> None:
+        if not self.path.exists():
+            return
+        kept = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                reading = json.loads(line)
+            except json.JSONDecodeError:
+                break  # torn by a kill: it and what follows belong to lost steps
+            if reading["step"] > step:
+                break
+            kept.append(line)
+            self.tokens = reading.get("tokens", self.tokens)
+        self.path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+
+    def step(self, step: int, loss: float, tokens: int, rate: float) -> None:
+        """After every optimiser step."""
+        self.tokens += tokens
+        if not self.active:
+            return
+        if step % self.recipe.run.log_every == 0 or step == self.recipe.optim.steps:
+            now = time.perf_counter()
+            speed = (self.tokens - self.since) / max(now - self.clock, 1e-9)
+            self.clock, self.since = now, self.tokens
+            self._write({"step": step, "loss": loss, "rate": rate, "tokens": self.tokens, "tokens_per_second": speed})
+            self.bar.update(self.task, reading=f"loss {loss:.3f}  {speed:,.0f} tokens/s")
+        self.bar.update(self.task, completed=step)
+
+    def validation(self, step: int, loss: Estimate) -> None:
+        """After every validation."""
+        if self.active:
+            self._write({"step": step, "validation": loss.to_dict(), "tokens": self.tokens})
+            self.bar.console.print(f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats a token")
+            # what was spent on validating is not training speed
+            self.clock, self.since = time.perf_counter(), self.tokens
+
+    def _write(self, reading: dict[str, Any]) -> None:
+        self.file.write(json.dumps(reading) + "\n")
+        self.file.flush()

@@ -1,0 +1,207 @@
+"""A training run as one YAML file. Every field is documented here; an unknown key is an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import yaml
+
+from anyorder.errors import AnyorderError
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """What is read."""
+
+    files: tuple[str, ...] = ()  # text files, plain, .gz or .xz; relative names are looked up in --data-dir
+    unit: str = "document"  # document: blank lines part documents, packed into blocks; line: every line is a text
+    length: int = 128  # tokens in a block, special ones included
+    holdout: float = 0.01  # share of each file's documents, its last ones, kept for validation
+    min_tokens: int = 16  # a document's last block is dropped if it is shorter
+    pad_to_length: bool = False  # [PAD] up to `length`, attended to and predicted like a word (Liao et al., Table 3)
+
+
+@dataclass(frozen=True)
+class TokenizerRecipe:
+    """Where tokens come from: an existing tokenizer, or WordPiece learned from the data."""
+
+    path: str | None = None  # a folder or a Hugging Face name; None: take init's, or learn one
+    vocab_size: int = 8192
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """A new model's shape. Ignored when `init` names a checkpoint."""
+
+    kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2
+    hidden_size: int = 256
+    layers: int = 8
+    heads: int = 4
+    intermediate: int = 640
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class ObjectiveRecipe:
+    """What is predicted, and how losses are weighed; see training/objective.py."""
+
+    name: str = "pmlm"  # pmlm (any masked LM, BERT's own scheme included) or causal (GPT)
+    prior: str = "uniform"  # uniform, uniform-count, fixed:0.15, beta:a,b, count:k
+    corruption: str = "mask"  # mask, or 80-10-10
+    normalise: str = "sequence"  # sequence (eq 6), token, bound
+    stratified: bool = True  # spread mask counts evenly over consecutive texts
+
+
+@dataclass(frozen=True)
+class OptimRecipe:
+    """How the weights move."""
+
+    name: str = "adamw"  # adamw, lamb, muon
+    steps: int = 1000
+    batch: int = 32  # sequences a step, over all processes and micro-batches
+    micro_batch: int = 32  # sequences a forward pass in one process
+    lr: float = 1.5e-3
+    muon_lr: float = 1e-2
+    momentum: float = 0.95  # Muon's
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    warmup: int = 100
+    schedule: str = "linear"  # linear, cosine, constant
+    decay: float = 1.0  # linear: the share of the steps, at the end, over which the rate falls to zero
+    clip: float = 1.0  # largest gradient norm; 0 switches clipping off
+
+
+@dataclass(frozen=True)
+class RunRecipe:
+    """How the run is carried out. May be changed between a run and its resumption; the results do not depend on it."""
+
+    checkpoint_every: int = 200
+    keep: int = 2  # checkpoints kept
+    evaluate_every: int = 200
+    evaluate_blocks: int = 256  # held-out blocks in a validation
+    log_every: int = 10
+    compile: bool = False
+    threads: int = 0  # 0: torch's choice
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The whole run."""
+
+    output: str = "runs/model"
+    seed: int = 0
+    init: str | None = None  # a checkpoint folder or Hugging Face name to start from: how a BERT becomes a u-PMLM
+    precision: str = "fp32"  # fp32 or bf16 (autocast)
+    data: DataRecipe = field(default_factory=DataRecipe)
+    tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
+    model: ModelRecipe = field(default_factory=ModelRecipe)
+    objective: ObjectiveRecipe = field(default_factory=ObjectiveRecipe)
+    optim: OptimRecipe = field(default_factory=OptimRecipe)
+    run: RunRecipe = field(default_factory=RunRecipe)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested dictionaries, ready for YAML or JSON."""
+        return dataclasses.asdict(self)
+
+
+T = TypeVar("T")
+_CHOICES = {
+    "data.unit": ("document", "line"),
+    "model.kind": ("bert", "relative", "modernbert", "gpt2"),
+    "objective.name": ("pmlm", "causal"),
+    "objective.corruption": ("mask", "80-10-10"),
+    "objective.normalise": ("sequence", "token", "bound"),
+    "optim.name": ("adamw", "lamb", "muon"),
+    "optim.schedule": ("linear", "cosine", "constant"),
+    "precision": ("fp32", "bf16"),
+}
+_POSITIVE = ("data.length", "optim.steps", "optim.batch", "optim.micro_batch", "run.checkpoint_every", "run.log_every")
+
+
+def from_dict(values: dict[str, Any], kind: type[T] = Recipe, prefix: str = "") -> T:  # type: ignore[assignment]
+    """A recipe from nested dictionaries; every key must exist and every value must have its field's type."""
+    hints = get_type_hints(kind)
+    known: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, n=1)
+            hint = f"did you mean {prefix}{near[0]}? " if near else ""
+            raise AnyorderError(f"the recipe has no key {name!r}: {hint}it knows {', '.join(hints)}")
+        if dataclasses.is_dataclass(hints[key]):
+            if not isinstance(value, dict):
+                raise AnyorderError(f"recipe key {name!r} is a group: write its settings indented below it")
+            known[key] = from_dict(value, hints[key], f"{name}.")  # type: ignore[arg-type]
+        else:
+            known[key] = _checked(name, value, getattr(kind(), key))
+    return kind(**known)
+
+
+def _checked(name: str, value: Any, default: Any) -> Any:
+    """``value`` in the type of ``default``, or a sentence saying what was expected."""
+    try:
+        if isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise ValueError
+        elif isinstance(default, int):
+            if isinstance(value, bool) or int(value) != float(value):
+                raise ValueError
+            value = int(value)
+        elif isinstance(default, float):
+            value = float(value)
+        elif isinstance(default, tuple):
+            of = type(default[0]) if default else str
+            value = tuple(of(v) for v in ([value] if isinstance(value, str) else value))
+        elif value is not None or default is not None:
+            value = str(value)
+    except (TypeError, ValueError) as error:
+        raise AnyorderError(f"recipe key {name!r} wants a value like {default!r}, not {value!r}") from error
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {value!r}")
+    if name in _POSITIVE and value < 1:
+        raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
+    return value
+
+
+def load_recipe(path: Path, overrides: list[str] | None = None) -> Recipe:
+    """A recipe file with ``key=value`` overrides, e.g. ``optim.lr=1e-3``."""
+    if not path.is_file():
+        raise AnyorderError(f"no recipe {path}: give the path of a YAML file, such as recipes/mini.yaml")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        if not isinstance(values, dict):
+            raise AnyorderError(f"{path} is not a recipe: it must be a YAML mapping of settings")
+        for override in overrides or []:
+            key, equals, text = override.partition("=")
+            if not equals:
+                raise AnyorderError(f"--set takes key=value, such as --set optim.lr=1e-3, not {override!r}")
+            _put(values, key.split("."), yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise AnyorderError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    return from_dict(values)
+
+
+def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise AnyorderError(f"--set {'.'.join(keys)}: {key!r} is a single value, not a group")
+    values[keys[-1]] = value
+
+
+def differences(one: Recipe, other: Recipe) -> list[str]:
+    """The settings that decide the result and differ, as ``key: a -> b``; `run` and `output` do not decide it."""
+
+    def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in values.items():
+            result |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        return result
+
+    a, b = flat(one.to_dict()), flat(other.to_dict())
+    return [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
