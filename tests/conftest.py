@@ -27,6 +27,7 @@ _COMMON = {**_SIZE, "intermediate_size": 48, "max_position_embeddings": 64, "pad
 # What each family's config calls for beyond, or instead of, the common sizes.
 FAMILIES: dict[str, dict[str, Any]] = {
     "bert": {},
+    "anyorder-relative-bert": {"max_relative_position": 7},
     "roberta": {"type_vocab_size": 1},
     "xlm-roberta": {"type_vocab_size": 1},
     "camembert": {"type_vocab_size": 1},
@@ -43,6 +44,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def tiny_config(family: str, **changes: Any) -> Any:
     """The configuration of a tiny random model of ``family``."""
     from transformers import AutoConfig
+
+    import anyorder  # noqa: F401  (makes AutoConfig know our own families)
 
     special = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
     return AutoConfig.for_model(family, **{**_COMMON, **special, **FAMILIES[family], **changes})

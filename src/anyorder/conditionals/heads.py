@@ -40,8 +40,11 @@ def _modernbert(model: Any, hidden: Tensor) -> Tensor:
     return model.decoder(model.head(hidden))
 
 
+# Whose code the table below describes: remote code may call itself "bert" and do otherwise.
+_KNOWN_CODE = ("transformers", "anyorder")
+
 # Keyed by config.model_type. Every head here works position by position, so gathering before it changes nothing.
-HEADS: dict[str, Head] = {
+_HEADS: dict[str, Head] = {
     "bert": _cls,
     "anyorder-relative-bert": _cls,
     "roberta": _lm_head,
@@ -58,3 +61,10 @@ HEADS: dict[str, Head] = {
     "deberta-v2": _deberta,
     "modernbert": _modernbert,
 }
+
+
+def head_of(model: Any) -> Head | None:
+    """The LM head of ``model`` as a function of hidden states; None if its family is not known to split there."""
+    if type(model).__module__.partition(".")[0] not in _KNOWN_CODE:
+        return None
+    return _HEADS.get(model.config.model_type)

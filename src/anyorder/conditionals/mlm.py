@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.heads import HEADS
+from anyorder.conditionals.heads import head_of
+from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
 
 if TYPE_CHECKING:
@@ -21,11 +23,19 @@ TOKEN_BUDGET = 4096  # tokens of one micro-batch, padding included
 _LOGITS = 2**24  # logits worked out at once: 64 MB in float32
 
 
+@functools.cache
+def _say_once(model: str) -> None:
+    """Log, once a process for each architecture, that it runs in full."""
+    logger.warning(
+        "%s has no known split into backbone and LM head: every position is worked out, not only those asked", model
+    )
+
+
 class ModelConditionals:
     """The conditionals of ``model``; see :class:`anyorder.types.Conditionals`.
 
-    The backbone runs once over each distinct row and the LM head runs only where something is asked (families in
-    ``heads.py``; others run in full). Rows are sorted by length and cut into micro-batches of at most
+    The backbone runs once over each distinct row; the LM head (families in ``heads.py``) and the last feed-forward
+    (``narrow.py``) run only where something is asked. Rows are sorted by length and cut into micro-batches of at most
     ``token_budget`` tokens, so memory does not grow with the number of rows beyond the answer itself.
 
     Args:
@@ -50,12 +60,10 @@ class ModelConditionals:
         self.pad_id = pad_id
         self.max_length = max_length
         self.token_budget = token_budget
-        self._head = HEADS.get(model.config.model_type)
+        self._head = head_of(model)
+        self._narrow = None if self._head is None else narrow(model)
         if self._head is None:
-            logger.warning(
-                "%s has no known split into backbone and LM head: every position is worked out, not only those asked",
-                type(model).__name__,
-            )
+            _say_once(type(model).__name__)
         with torch.inference_mode():
             probe = torch.full((1, 1), mask_id, device=model.device)
             self.vocab_size: int = model(input_ids=probe).logits.shape[-1]
@@ -131,11 +139,12 @@ class ModelConditionals:
         question, inverse = torch.unique(row * tokens.shape[1] + position, return_inverse=True)
         question, tokens = question.to(device), tokens.to(device)
         mask = None if self.pad_id is None else (tokens != self.pad_id).long()
-        if self._head is None:
-            states = self.model(input_ids=tokens, attention_mask=mask).logits
+        if self._narrow is not None:
+            states = self._narrow(input_ids=tokens, attention_mask=mask, asked=question)[0]  # [U, H]
+        elif self._head is not None:
+            states = self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
         else:
-            states = self.model.base_model(input_ids=tokens, attention_mask=mask)[0]
-        states = states.flatten(0, 1)[question]  # [U, H], or [U, V] without a split
+            states = self.model(input_ids=tokens, attention_mask=mask).logits.flatten(0, 1)[question]  # [U, V]
         chunk = max(1, _LOGITS // self.vocab_size)
         for first in range(0, len(question), chunk):
             part = states[first : first + chunk]

@@ -12,10 +12,7 @@ from anyorder.types import Conditionals
 
 
 class Banned:
-    """``inner`` given that none of ``tokens`` is drawn: -inf there, renormalised over the rest.
-
-    Answers to position -1 are uniform over the allowed tokens.
-    """
+    """``inner`` given that none of ``tokens`` is drawn: -inf there, renormalised over the rest."""
 
     def __init__(self, inner: Conditionals, tokens: Iterable[int]) -> None:
         self.inner = inner
@@ -30,9 +27,10 @@ class Banned:
     def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """log q(x_t | observed, x_t not banned), [B, K, V]."""
         log_q = self.inner(tokens, positions)
-        # index_fill, not an in-place write: the inner conditionals may hand out a tensor they keep.
-        log_q = log_q.index_fill(-1, self.tokens.to(log_q.device), -torch.inf)
-        return torch.log_softmax(log_q, -1)
+        # Not in place: the inner conditionals may hand out a tensor they keep.
+        allowed = log_q.index_fill(-1, self.tokens.to(log_q.device), -torch.inf).log_softmax(-1)
+        # By the contract a position of -1 is answered with the uniform distribution, bans or no bans.
+        return torch.where((positions < 0).to(log_q.device)[..., None], log_q, allowed)
 
 
 def ban(inner: Conditionals, tokens: Iterable[int]) -> Banned:

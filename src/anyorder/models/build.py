@@ -50,7 +50,7 @@ def configure(
         raise AnyorderError(f"unknown kind of model {kind!r}: choose one of {', '.join(KINDS)}")
     if hidden_size % heads:
         raise AnyorderError(f"hidden_size {hidden_size} is not a multiple of heads {heads}: change one of them")
-    ids = {"pad_token_id": pad_id, "bos_token_id": cls_id, "eos_token_id": sep_id}
+    ids: dict[str, Any] = {"pad_token_id": pad_id, "bos_token_id": cls_id, "eos_token_id": sep_id}
     if kind == "gpt2":
         return GPT2Config(
             vocab_size=vocab_size,
@@ -65,7 +65,7 @@ def configure(
             **ids,
             **extra,
         )
-    size = {
+    size: dict[str, Any] = {
         "vocab_size": vocab_size,
         "hidden_size": hidden_size,
         "num_hidden_layers": layers,

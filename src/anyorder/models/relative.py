@@ -43,7 +43,7 @@ class RelativeSelfAttention(BertSelfAttention):
         self.relative_key = nn.Embedding(2 * self.clip + 1, self.attention_head_size)
         self.relative_value = nn.Embedding(2 * self.clip + 1, self.attention_head_size)
 
-    def forward(
+    def forward(  # type: ignore[override]  # BERT lists keywords of fused kernels, which do not apply here
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """[B, N, H] -> [B, N, H] and the attention weights [B, heads, N, N]; ``attention_mask`` is added to e."""
@@ -92,7 +92,6 @@ class RelativeEmbeddings(nn.Module):
 class _Eager:
     """The attention weights are needed in full for the value term, so transformers' fused kernels do not apply."""
 
-    config_class = RelativeBertConfig
     _supports_sdpa = False
     _supports_flash_attn = False
     _supports_flex_attn = False
@@ -101,6 +100,8 @@ class _Eager:
 
 class RelativeBertModel(_Eager, BertModel):
     """The encoder of u-PMLM-R."""
+
+    config_class = RelativeBertConfig
 
     def __init__(self, config: RelativeBertConfig, add_pooling_layer: bool = False) -> None:
         super().__init__(config, add_pooling_layer=add_pooling_layer)
@@ -112,6 +113,8 @@ class RelativeBertModel(_Eager, BertModel):
 
 class RelativeBertForMaskedLM(_Eager, BertForMaskedLM):
     """u-PMLM-R with its LM head."""
+
+    config_class = RelativeBertConfig
 
     def __init__(self, config: RelativeBertConfig) -> None:
         # Past BertForMaskedLM's own constructor, which would build a plain BERT first.

@@ -1,4 +1,4 @@
-"""The configuration of u-PMLM-R, apart from its model: transformers' registry needs this one early and that one late."""
+"""The configuration of u-PMLM-R, apart from its model: transformers' registry needs one early and the other late."""
 
 from __future__ import annotations
 
