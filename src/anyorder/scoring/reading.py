@@ -56,22 +56,27 @@ class Source:
 
     def __iter__(self) -> Iterator[str]:
         """The texts in order; a blank line is an empty text."""
-        kind = self.kind
+        if self.kind == "jsonl":
+            for number, row in self.objects():
+                yield self.text(number, row, self.column or "text", "choose one with --column") if row else ""
+        elif self.kind == "tsv":
+            yield from self._cells()
+        else:
+            for _, line in self._lines():
+                yield line
+
+    def _cells(self) -> Iterator[str]:
+        """The chosen column of a TSV file."""
         index = -1
         for number, line in self._lines():
-            if kind == "lines":
-                yield line
-            elif kind == "jsonl":
-                yield self._field(number, line)
-            else:
-                cells = line.split("\t")
-                if index < 0:
-                    index = self._column(cells)
-                    if self.header:
-                        continue
-                if line and index >= len(cells):
-                    raise AnyorderError(f"line {number} of {self.path} has {len(cells)} columns, not {index + 1}")
-                yield cells[index] if line else ""
+            cells = line.split("\t")
+            if index < 0:
+                index = self._column(cells)
+                if self.header:
+                    continue
+            if line and index >= len(cells):
+                raise AnyorderError(f"line {number} of {self.path} has {len(cells)} columns, not {index + 1}")
+            yield cells[index] if line else ""
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         """(number from 1, text without its line end)."""
@@ -111,20 +116,25 @@ class Source:
             return int(self.column) - 1
         raise AnyorderError(f"{self.path} has no column {self.column!r}: choose one of {_few(cells)}")
 
-    def _field(self, number: int, line: str) -> str:
-        if not line.strip():
-            return ""
-        column = self.column or "text"
-        try:
-            row: Any = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise AnyorderError(f"line {number} of {self.path} is not JSON ({error.msg}): one object a line") from error
-        if not isinstance(row, dict) or column not in row:
-            keys = _few(list(row)) if isinstance(row, dict) else "(not an object)"
-            raise AnyorderError(f"line {number} of {self.path} has no {column!r}: choose one with --column: {keys}")
-        if not isinstance(row[column], str):
-            raise AnyorderError(f"line {number} of {self.path}: {column!r} holds {row[column]!r}, which is not a text")
-        text: str = row[column]
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(line number, object) of a JSONL file; blank lines are empty objects."""
+        for number, line in self._lines():
+            try:
+                row: Any = json.loads(line) if line.strip() else {}
+            except json.JSONDecodeError as error:
+                message = f"line {number} of {self.path} is not JSON ({error.msg}): write one object a line"
+                raise AnyorderError(message) from error
+            if not isinstance(row, dict):
+                raise AnyorderError(f"line {number} of {self.path} is not a JSON object: write one object a line")
+            yield number, row
+
+    def text(self, number: int, row: dict[str, Any], column: str, remedy: str) -> str:
+        """One field of a JSON object, which must be a text; ``remedy`` says what to do if it is missing."""
+        if column not in row:
+            raise AnyorderError(f"line {number} of {self.path} has no {column!r}, only {_few(list(row))}: {remedy}")
+        text = row[column]
+        if not isinstance(text, str):
+            raise AnyorderError(f"line {number} of {self.path}: {column!r} holds {text!r}, which is not a text")
         if any("\ud800" <= c <= "\udfff" for c in text):
             raise AnyorderError(
                 f"line {number} of {self.path}: {column!r} holds half a surrogate pair: mend the escape"

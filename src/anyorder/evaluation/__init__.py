@@ -1,0 +1,1 @@
+"""The papers' tables: perplexity, latency and minimal pairs, measured with intervals."""
