@@ -169,7 +169,7 @@ class Recipe:
         if name == "any-order":
             if self._clamped() < self.blanks:
                 raise AnyorderError(
-                    f"any-order fills one blank a step, {self.blanks} here: leave --steps out, or use --sampler parallel"
+                    f"any-order fills one blank a step, {self.blanks} in all: leave --steps out, or choose parallel"
                 )
             order = "random" if self.order is None else numbered(self.order, self.canvas.layout)
             return any_order(self.conditionals, order=order, warper=self.warper), None, self.blanks

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from anyorder.cli import main
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tiny_checkpoint: Path):
+    """Run `anyorder fill` with the tiny model and return (status, stdout, stderr)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["anyorder", "fill", "-m", str(tiny_checkpoint), *arguments])
+        try:
+            main()
+            status = 0
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_json_is_the_list_python_gives(command, tiny_lm):
+    status, out, _ = command("The ___ sat on the ___.", "--top", "3", "--json")
+    assert status == 0
+    assert json.loads(out) == [c.to_dict() for c in tiny_lm.fill("The ___ sat on the ___.", top=3)]
+
+
+def test_plain_output_is_a_line_a_completion(command):
+    status, out, _ = command("The ___ sat on the ___.", "--top", "4", "--method", "sample", "--seed", "2")
+    assert status == 0
+    assert len(out.splitlines()) == 4
+    assert all(line.endswith(".") and " The " in line for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["the cat"], "no blank"),
+        ([""], "empty"),
+        (["the ___{4-1}"], "contradicts"),
+        (["___ " * 100], "more blanks"),
+        (["the zebra ___"], "zebra"),
+        (["the ___", "--method", "bean"], "did you mean 'beam'"),
+        (["the ___ ___", "--order", "given:2,2"], "repeats or omits"),
+        (["a" * 1_000_000 + " ___"], "characters"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(command, arguments, says):
+    status, out, err = command(*arguments)
+    assert status == 2
+    assert out == ""
+    assert says in err
+    assert err.startswith("anyorder: ")
+    assert err.count("\n") == 1
