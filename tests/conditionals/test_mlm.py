@@ -16,8 +16,8 @@ from torch import Tensor
 from anyorder.conditionals import ModelConditionals
 from anyorder.conditionals.heads import head_of
 from anyorder.errors import AnyorderError
-from conftest import FAMILIES
-from conftest import tiny_model as float_model
+from tiny import FAMILIES
+from tiny import tiny_model as float_model
 
 MASK, PAD = 4, 0
 NOISE = 1e-4  # of float32 arithmetic at the size of these models' logits (tens)
@@ -191,6 +191,12 @@ def test_threads_do_not_mix_their_answers(tiny_lm: Any) -> None:
 def test_questions_without_an_answer(tiny_lm: Any, tokens: Tensor, positions: list[list[int]], message: str) -> None:
     with pytest.raises(AnyorderError, match=message):
         conditionals_of(tiny_lm.model)(tokens, torch.tensor(positions))
+
+
+def test_nan_is_an_error_and_not_an_answer() -> None:
+    """ESM divides by the share of observed tokens."""
+    with pytest.raises(AnyorderError, match="answers NaN"):
+        conditionals_of(tiny_model("esm"))(torch.full((1, 6), MASK), torch.tensor([[0]]))
 
 
 def test_padding_does_not_count_as_length(tiny_lm: Any) -> None:

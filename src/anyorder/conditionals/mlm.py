@@ -150,5 +150,10 @@ class ModelConditionals:
             part = states[first : first + chunk]
             logits = part if self._head is None else self._head(self.model, part)
             log_q = torch.log_softmax(logits.float(), -1).to(answer.device)
+            if bool(log_q[:, 0].isnan().any()):  # one NaN among the logits makes the whole row NaN
+                raise AnyorderError(
+                    "the model answers NaN: its arithmetic overflows in this dtype (load it in float32), or it cannot "
+                    "read a text without a single observed token (ESM: keep its special tokens)"
+                )
             mine = (inverse >= first) & (inverse < first + chunk)
             answer[slot[mine]] = log_q[inverse[mine] - first]
