@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from anyorder.cli import evaluate_generation, evaluate_latency, evaluate_perplexity
+
 evaluate_app = typer.Typer(
     name="evaluate",
     help="Measure a model: pairwise joints, perplexity, latency, generation.",
@@ -15,3 +17,6 @@ evaluate_app = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add the group to the command line; its subcommands are added below, one line each."""
     app.add_typer(evaluate_app)
+    evaluate_generation.register(evaluate_app)
+    evaluate_latency.register(evaluate_app)
+    evaluate_perplexity.register(evaluate_app)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from anyorder.cli import main
+from anyorder.metrics.text import adjacent_repeats
+from anyorder.reports.generation import real_texts
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tiny_checkpoint: Path):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["anyorder", "evaluate", "generation", "-m", str(tiny_checkpoint), *arguments])
+        try:
+            main()
+            status = 0
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def judge(tmp_path: Path, tiny_lm) -> str:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = GPT2Config(vocab_size=97, n_positions=32, n_embd=16, n_layer=1, n_head=2, bos_token_id=2)
+        GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt")
+    tiny_lm.tokenizer.save_pretrained(tmp_path / "gpt")
+    return str(tmp_path / "gpt")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "real.txt"
+    lines = ["the old man walked to the river and the cat sat by the door"] * 6 + [
+        "short one",
+        "the the the the the the",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_row_for_every_sampler_and_number_of_steps(command, judge, corpus, tmp_path):
+    out = tmp_path / "results"
+    status, stdout, _ = command(
+        "--steps", "2,4", "--length", "8", "--texts", "3", "--judge", judge, "--corpus", str(corpus), "--out", str(out),
+        "--json",
+    )  # fmt: skip
+    assert status == 0
+    result = json.loads(stdout)
+    assert json.loads((out / "generation.json").read_text()) == result
+    assert [(r["sampler"], r["steps"]) for r in result["rows"]] == [
+        ("real text", 0), ("any-order", 8), ("parallel", 2), ("parallel", 4), ("refine", 2), ("refine", 4),
+        ("gibbs", 2), ("gibbs", 4),
+    ]  # fmt: skip
+    passes = {(r["sampler"], r["steps"]): r["passes"] for r in result["rows"]}
+    assert passes["any-order", 8] == 8
+    assert passes["parallel", 2] == passes["refine", 2] == passes["gibbs", 2] == 2
+    assert all(r["perplexity"] > 1 and r["entropy"] >= 0 for r in result["rows"])
+    assert (out / "generation.png").stat().st_size > 1000
+    assert (out / "generation.md").read_text().count("\n") == 10
+
+
+def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):
+    rows = real_texts(tiny_lm, corpus, 10, 4)
+    assert len(rows) == 4
+    assert all(len(row) == 10 for row in rows)
+    assert adjacent_repeats(rows) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--steps", "many"], "4,8,16"),
+        (["--steps", "1"], "between 2"),
+        (["--steps", "900"], "between 2"),
+        (["--steps", "4", "--samplers", "magic"], "magic"),
+        (["--steps", "4", "--corpus", "nowhere.txt", "--length", "8"], "nowhere.txt"),
+        (["--steps", "4", "--judge", "./nowhere"], "causal LM"),
+        (["--steps", "4", "--out", "no/such/folder"], "no folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(command, arguments, says):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
