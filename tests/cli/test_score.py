@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from anyorder.cli import app
 from anyorder.cli import score as command
 from anyorder.errors import AnyorderError
+from tiny import tiny_checkpoint_of
 
 LINES = ["the cat sat on the mat.", "", "the old king walked to the river", "a dog"]
 
@@ -201,9 +202,7 @@ def test_an_empty_file_gives_an_empty_result(tmp_path: Path) -> None:
     assert run(source, "--json") == ""
 
 
-def test_causal_and_broken_models_are_refused(
-    tmp_path: Path, make_checkpoint: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_causal_and_broken_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors.torch import load_file, save_file
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -213,7 +212,7 @@ def test_causal_and_broken_models_are_refused(
     GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=50)).save_pretrained(tmp_path / "gpt")
     with pytest.raises(AnyorderError, match="is not a masked LM"):
         run("-", "--method", "pll", "--model", tmp_path / "gpt", stdin="a cat\n")
-    broken = make_checkpoint("bert", tmp_path / "nan")
+    broken = tiny_checkpoint_of("bert", tmp_path / "nan")
     weights = load_file(broken / "model.safetensors")
     weights["cls.predictions.bias"][3] = float("nan")
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.pieces import Piece, pieces
 from anyorder.scoring.pseudo import pll, pll_word
+from anyorder.scoring.seeds import generator_for
 from anyorder.scoring.student import widening
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class Method:
             return pll(conditionals, tokens, free), exact
         if self.name == "pll-word":
             return pll_word(conditionals, tokens, free, words), exact
-        generators = [self.generator(piece) for piece in keys]
+        # A row's randomness comes from its own tokens, so that its place in a file or a batch does not matter.
+        generators = [generator_for(self.seed, piece.start, piece.tokens) for piece in keys]
         if self.name == "bound":
             return bound(conditionals, tokens, free, generators, self.repeats)
         if self.order != "random":
@@ -122,12 +123,6 @@ class Method:
         if n == 1:
             return terms[:, 0], exact
         return terms.mean(1), terms.sum(-1).std(1) / math.sqrt(n) * widening(float(n - 1))
-
-    def generator(self, piece: Piece) -> torch.Generator:
-        """A row's own randomness: from the seed and its tokens alone, so its place in a file or batch is no matter."""
-        content = repr((self.seed, piece.start, piece.tokens)).encode()
-        digest = hashlib.blake2b(content, digest_size=8).digest()
-        return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def score(
