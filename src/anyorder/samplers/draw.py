@@ -154,6 +154,10 @@ def first(rank: Tensor, count: Tensor) -> Tensor:
 
 def choose(rank: Tensor, among: Tensor, count: Tensor | int) -> Tensor:
     """:func:`first` restricted to the positions ``among`` [B, N]."""
+    rank = torch.where(among, rank, torch.inf)
     if isinstance(count, int):
+        if count == 1:  # by far the most common, and no sort
+            best = rank.min(1, keepdim=True)
+            return torch.where(torch.isfinite(best.values), best.indices, -1)
         count = torch.full((rank.shape[0],), count, device=rank.device)
-    return first(torch.where(among, rank, torch.inf), count)
+    return first(rank, count)

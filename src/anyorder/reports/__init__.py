@@ -1,0 +1,1 @@
+"""Studies that put a number, and its error, on what the rest of the package claims."""
