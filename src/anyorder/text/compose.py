@@ -17,6 +17,8 @@ from anyorder.text.vocabulary import Vocabulary
 
 # An ellipsis that stands alone marks where generated text goes; one written onto a word is the user's own.
 _GAP = re.compile(r"(?<!\S)(?:\.\.\.|…)(?!\S)")
+# Sequences of letters (proteins) have no words to write it onto, and no spaces around it.
+_LETTER_GAP = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _ENDS = (".", "!", "?")
 DEFAULT_LENGTH = 64
 _LINE = 8  # tokens a line of an acrostic, unless a length is given
@@ -41,6 +43,11 @@ class Frame(NamedTuple):
     def specials(self) -> int:
         """Tokens the tokenizer adds around a text."""
         return len(self.vocabulary.tokenizer("")["input_ids"])
+
+    @property
+    def gap(self) -> re.Pattern[str]:
+        """How the user marks where text is generated."""
+        return _LETTER_GAP if self.vocabulary.style == "character" else _GAP
 
     def room(self, length: int) -> int:
         """``length`` if the model holds so many tokens of text."""
@@ -75,7 +82,7 @@ def prompted(frame: Frame, prompt: str | None, begin: str | None, end: str | Non
     texts: list[str] = []
     fixed: list[int | None] = []  # None: a gap that stretches
     mask = str(frame.vocabulary.tokenizer.mask_token)
-    for number, part in enumerate(_GAP.split(whole)):
+    for number, part in enumerate(frame.gap.split(whole)):
         template = parse(part, mask, frame.max_length)
         if any(b.low < b.high for b in template.blanks):
             raise AnyorderError("a text to generate has blanks of one length each: write ___{3}, or use anyorder fill")
@@ -106,8 +113,8 @@ def _around(frame: Frame, prompt: str | None, begin: str | None, end: str | None
     if begin is None and end is None:
         if prompt is None:
             return ["..."]
-        template_only = length is None and parse(_GAP.sub(" ", prompt), _mask(frame), frame.max_length).blanks
-        return [prompt] if _GAP.search(prompt) or template_only else [prompt, "..."]
+        template_only = length is None and parse(frame.gap.sub(" ", prompt), _mask(frame), frame.max_length).blanks
+        return [prompt] if frame.gap.search(prompt) or template_only else [prompt, "..."]
     parts = [begin or "", *(["...", prompt] if prompt else []), "...", end or ""]
     return [part for part in parts if part]
 

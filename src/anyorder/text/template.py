@@ -177,7 +177,9 @@ def refuse_unknown(ids: Sequence[int], texts: Sequence[str], tokenizer: PreTrain
     if unknown is None or unknown not in ids:
         return
     words = " ".join(texts).split()
-    guilty = next((w for w in words if unknown in tokenizer.encode(w, add_special_tokens=False)), words[0])
+    guilty = next((w for w in words if unknown in tokenizer.encode(w, add_special_tokens=False)), None)
+    if guilty is None:
+        raise AnyorderError("the tokenizer cannot represent the white space of the text: write it without")
     shown = guilty if len(guilty) <= 40 else guilty[:37] + "..."
     raise AnyorderError(
         f"the tokenizer cannot represent {shown!r}: use another word, or --allow-unknown to let it stand as "

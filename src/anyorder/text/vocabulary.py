@@ -52,10 +52,11 @@ class Vocabulary:
             return torch.ones_like(self.special)
         if self.style == "wordpiece":
             return ~self.starts if glues(left) else self.starts
-        if left == "" or left[-1].isspace():
-            marked = self.start_marked if left.strip() == "" else True
-            return self.starts if marked else ~self.starts
-        return ~self.starts
+        spaced = left == "" or left[-1].isspace()
+        marked = spaced and (self.start_marked or left.strip() != "")
+        # A mark on its own is a space, not a word.
+        bare = torch.tensor([piece == _MARKS[self.style] for piece in self.pieces])
+        return (self.starts if marked else ~self.starts) & ~bare
 
     def surface(self, token: int) -> str:
         """A token as text, without its mark: ``##ing`` -> ``ing``, ``Ġfox`` -> ``fox``."""
