@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyorder.cli import compare, evaluate, fill, generate, score, train
+from anyorder.cli import certify, compare, evaluate, fill, generate, score, train
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+certify.register(app)
 compare.register(app)
 evaluate.register(app)
 fill.register(app)
