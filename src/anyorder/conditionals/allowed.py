@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,8 +25,10 @@ class Allowed:
         self.mask_id = conditionals.mask_id
         self.pad_id = conditionals.pad_id
         # Most positions share one rule: keep each distinct rule once, and a position's number among them.
-        rules, self._rule = torch.unique(allowed, dim=0, return_inverse=True)
-        self._bans = ~rules  # [R, V]
+        numbers: dict[bytes, int] = {}
+        keys = [row.tobytes() for row in np.packbits(allowed.numpy(), axis=1)]
+        self._rule = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys])  # [N]
+        self._bans = ~allowed[[keys.index(key) for key in numbers]]  # [R, V]
 
     def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """log q, [B, K, V]; see :class:`anyorder.types.Conditionals`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,8 +108,17 @@ def vocabulary(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> Vocabular
         tokenizer: any Hugging Face tokenizer.
         vocab_size: the model's, which may be larger than the tokenizer's (ids in between are never text).
     """
-    known = min(len(tokenizer), vocab_size)
-    pieces = [str(p) if p is not None else "" for p in tokenizer.convert_ids_to_tokens(list(range(known)))]
+    # Reading tens of thousands of pieces takes a while, and every call needs them; a tokenizer that grew is read again.
+    return _read(tokenizer, len(tokenizer), vocab_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _read(tokenizer: PreTrainedTokenizerBase, size: int, vocab_size: int) -> Vocabulary:
+    known = min(size, vocab_size)
+    pieces = [""] * known
+    for piece, i in tokenizer.get_vocab().items():
+        if i < known:
+            pieces[i] = piece
     never = set(tokenizer.all_special_ids) | {i for i, p in enumerate(pieces) if not p or _UNUSED.fullmatch(p)}
     text = [p for i, p in enumerate(pieces) if i not in never]
     counts = {style: sum(p.startswith(mark) and p != mark for p in text) for style, mark in _MARKS.items()}
