@@ -6,6 +6,7 @@
 
 from anyorder.samplers.adaptive import adaptive
 from anyorder.samplers.any_order import any_order
+from anyorder.samplers.beam import Beam, beam
 from anyorder.samplers.gibbs import gibbs
 from anyorder.samplers.metropolis import metropolis
 from anyorder.samplers.parallel import parallel
@@ -14,10 +15,12 @@ from anyorder.samplers.run import Run, Trace, run, stream
 from anyorder.samplers.warpers import warper
 
 __all__ = [
+    "Beam",
     "Run",
     "Trace",
     "adaptive",
     "any_order",
+    "beam",
     "gibbs",
     "metropolis",
     "parallel",
