@@ -18,7 +18,7 @@ class Table:
     uniform distribution, so that a biased sampler that strays there goes on instead of failing.
     """
 
-    pad_id = None
+    pad_id: int | None = None
 
     def __init__(self, log_joint: Tensor) -> None:
         if log_joint.ndim == 0 or len(set(log_joint.shape)) != 1:

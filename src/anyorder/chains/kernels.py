@@ -1,0 +1,162 @@
+"""The kernels of the project's Markov-chain samplers, each with its matrix and the law it is meant to keep.
+
+``gibbs`` is :func:`anyorder.samplers.gibbs` in sequence, ``parallel`` the same with a product block, ``adaptive``
+:func:`anyorder.samplers.adaptive` and ``metropolis`` :func:`anyorder.samplers.metropolis`. A test runs each real
+sampler's step from every state and compares the frequencies with these matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from anyorder.chains.transition import Array, Matrix, assemble, block_law, block_states, gibbs_matrix, joint, law
+from anyorder.conditionals.table import Table
+from anyorder.samplers.adaptive import grow, mutual_influence
+
+KERNELS = ("gibbs", "parallel", "adaptive", "metropolis")
+# Seeded draws of the adaptive sampler's own choice of blocks; the rest of its matrix is exact.
+_BLOCK_DRAWS = 2**16
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A named transition matrix and the law its sampler is built to keep."""
+
+    name: str
+    block: int
+    matrix: Matrix
+    target: Array
+    symmetric: bool  # treats all positions alike, so it inherits the world's symmetries
+
+
+def make_kernels(table: Table, names: list[str], blocks: list[int], seed: int = 0) -> list[Kernel]:
+    """The kernels ``names`` at the sizes ``blocks``; those that would only repeat another are left out."""
+    found: list[Kernel] = []
+    truth = law(table)
+    for k in blocks:
+        if "gibbs" in names:
+            found.append(Kernel("gibbs", k, gibbs_matrix(table, k), truth, True))
+        if "parallel" in names and (k > 1 or "gibbs" not in names):  # one position alone is no product
+            found.append(Kernel("parallel", k, gibbs_matrix(table, k, parallel=True), truth, True))
+        if "adaptive" in names:
+            found.append(Kernel("adaptive", k, adaptive_matrix(table, k, seed=seed), truth, False))
+    if "metropolis" in names:
+        found.append(Kernel("metropolis", 1, metropolis_matrix(table), mrf_law(table), True))
+    return found
+
+
+def single_conditionals(table: Table) -> Array:
+    """[N, V^N] p(x_t | x_-t) of every state, by position."""
+    found = np.empty((table.length, table.states.shape[0]))
+    for t in range(table.length):
+        found[t, block_states(table.vocab_size, table.length, (t,))] = block_law(table, (t,))
+    return found
+
+
+def mrf_law(table: Table) -> Array:
+    """[V^N] ∝ ∏_t p(x_t | x_-t): the MRF joint Metropolis targets (eq 2 of Torroba Hennigen & Kim 2023)."""
+    with np.errstate(divide="ignore"):
+        log_p = np.log(single_conditionals(table)).sum(0)
+    p = np.exp(log_p - log_p.max())
+    return np.asarray(p / p.sum())
+
+
+def metropolis_matrix(table: Table) -> Matrix:
+    """Propose x'_t ~ p(· | x_-t) at a uniform t, accept with min(1, e^{E(x) - E(x')} p(x_t | x_-t) / p(x'_t | x_-t)).
+
+    A state of infinite energy is left at the first chance, as the sampler does it.
+    """
+    v, n = table.vocab_size, table.length
+    m = v**n
+    q = single_conditionals(table)
+    with np.errstate(divide="ignore"):
+        log_q = np.log(q)
+    minus_energy = log_q.sum(0)
+    rows, columns, values = [], [], []
+    for t in range(n):
+        index = block_states(v, n, (t,))  # [V^(n-1), V]
+        for shift in range(1, v):
+            x, y = index.ravel(), np.roll(index, -shift, axis=1).ravel()
+            with np.errstate(invalid="ignore"):
+                log_alpha = minus_energy[y] - minus_energy[x] + log_q[t, x] - log_q[t, y]
+            log_alpha = np.where(np.isneginf(minus_energy[x]), 0.0, log_alpha)
+            accept = np.where(q[t, y] > 0, np.exp(np.minimum(log_alpha, 0.0)), 0.0)
+            rows.append(x)
+            columns.append(y)
+            values.append(q[t, y] * accept / n)
+    moved = sparse.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(m, m))
+    stay = 1.0 - np.asarray(moved.sum(1)).ravel()
+    matrix = sparse.csr_matrix(moved + sparse.diags(np.maximum(stay, 0.0)))
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def measured_tie(table: Table, seed: int = 0) -> Tensor:
+    """[N, N] the dependence the adaptive sampler measures on its first step, every position free."""
+    free = torch.ones(1, table.length, dtype=torch.bool)
+    u = torch.rand(1, table.length, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found, _ = mutual_influence(table, torch.full((1, table.length), table.mask_id), free, u)
+    return torch.maximum(found, found.transpose(1, 2))[0]
+
+
+def adaptive_matrix(
+    table: Table,
+    block: int,
+    blocks: int = 4,
+    threshold: float = 0.05,
+    sharpness: float = 8.0,
+    tie: Tensor | None = None,
+    seed: int = 0,
+) -> Matrix:
+    """The adaptive sampler's step, given the dependence ``tie`` it measured (and keeps) on its first.
+
+    The law of its blocks is read off seeded draws of its own :func:`~anyorder.samplers.adaptive.grow`; the draws
+    inside are exact: the r-th members of all blocks at once, given what stands outside and the members before.
+    """
+    n = table.length
+    tie = measured_tie(table, seed) if tie is None else tie
+    generator = torch.Generator().manual_seed(seed)
+    counts: dict[tuple[tuple[int, ...], ...], int] = {}
+    for _ in range(0, _BLOCK_DRAWS, 2**13):
+        keys, join = torch.rand(2, 2**13, n, generator=generator, dtype=torch.float64)
+        ties = tie[None].expand(2**13, -1, -1)
+        members = grow(ties, torch.ones_like(keys, dtype=torch.bool), keys, join, block, blocks, threshold, sharpness)
+        arrays, count = torch.unique(members.flatten(1), dim=0, return_counts=True)
+        for array, times in zip(arrays.view(-1, blocks, block).tolist(), count.tolist(), strict=True):
+            columns = tuple(tuple(sorted(i for i in column if i >= 0)) for column in zip(*array, strict=True))
+            counts[columns] = counts.get(columns, 0) + times
+    conditionals = _Conditionals(table)
+    weights: dict[tuple[int, ...], Array] = {}
+    for columns, times in counts.items():
+        unknown = tuple(sorted(i for column in columns for i in column))
+        drawn = np.full(conditionals.size, times / _BLOCK_DRAWS)
+        for column in columns:
+            for i in column:
+                drawn = drawn * conditionals(i, unknown)
+            unknown = tuple(i for i in unknown if i not in column)
+        masked = tuple(sorted(i for column in columns for i in column))
+        weights[masked] = weights.get(masked, 0.0) + drawn
+    return assemble(table, max(map(len, weights)), weights)
+
+
+class _Conditionals:
+    """p(x_i | all but ``unknown``) by state, worked out once each."""
+
+    def __init__(self, table: Table) -> None:
+        self.p = joint(table)
+        self.size = self.p.size
+        self.known: dict[tuple[int, tuple[int, ...]], Array] = {}
+
+    def __call__(self, i: int, unknown: tuple[int, ...]) -> Array:
+        if (i, unknown) not in self.known:
+            given = self.p.sum(axis=unknown, keepdims=True)
+            both = self.p.sum(axis=tuple(d for d in unknown if d != i), keepdims=True)
+            uniform = np.full_like(both, 1.0 / self.p.shape[0])
+            q = np.divide(both, given, out=uniform, where=np.broadcast_to(given > 0, both.shape))
+            self.known[i, unknown] = np.broadcast_to(q, self.p.shape).reshape(-1)
+        return self.known[i, unknown]
