@@ -15,7 +15,8 @@ from transformers import FillMaskPipeline, PreTrainedTokenizerFast
 
 from anyorder.conditionals import hidden_markov
 from anyorder.errors import AnyorderError
-from anyorder.fill import Completion, fill, length_posterior
+from anyorder.fill import Completion, fill
+from anyorder.text.lengths import length_posterior
 from anyorder.text.template import layout, parse
 from anyorder.text.vocabulary import vocabulary
 
@@ -93,6 +94,13 @@ def test_the_joint_method_ranks_by_arnold_gokhale(tiny_lm):
     words = tiny_lm.fill("The ___ sat on the ___.", method="joint", top=50)
     assert all(not fill.startswith("[") for c in words for fill in c.fills)
     assert len({c.text for c in words}) == len(words)
+
+
+def test_the_joint_from_few_rows_is_near_the_one_from_all(tiny_lm):
+    text = "The ___ sat on the ___."
+    exact = {c.text: math.exp(c.log_prob) for c in tiny_lm.fill(text, method="joint", top=2000)}
+    for c in tiny_lm.fill(text, method="joint", top=5, tail=0.01):
+        assert math.exp(c.log_prob) == pytest.approx(exact[c.text], abs=0.02)
 
 
 # --- lengths ---------------------------------------------------------------------------------------------------
@@ -208,6 +216,7 @@ def test_several_open_lengths_are_weighed_together():
         ("the ___", {"method": "magic"}, "beam, sample, joint"),
         ("the ___", {"method": "joint"}, "two blanks"),
         ("the ___", {"top": 0}, "at least 1"),
+        ("the ___ ___", {"method": "joint", "tail": 2.0}, "between 0 and 1"),
     ],
 )
 def test_bad_input_is_one_line(tiny_lm, text, options, says):

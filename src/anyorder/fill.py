@@ -15,6 +15,7 @@ from anyorder.samplers.any_order import any_order
 from anyorder.samplers.beam import beam as beam_search
 from anyorder.samplers.run import run
 from anyorder.scoring.chain import chain
+from anyorder.text.lengths import length_posterior
 from anyorder.text.template import Layout, Template, allowed, check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Conditionals
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 METHODS = ("beam", "sample", "joint")
-# Observed tokens on either side of a blank that say how long it is; further ones hardly depend on it.
-WINDOW = 8
-
 Progress = Callable[[str, int, int], None]
 
 
@@ -66,6 +64,7 @@ def fill(
     order: str | Sequence[int] = "confidence",
     beam: int = 16,
     samples: int = 64,
+    tail: float | None = None,
     seed: int = 0,
     whole_words: bool = True,
     special_tokens: bool = False,
@@ -96,6 +95,8 @@ def fill(
         order: For beam and sample, see :func:`anyorder.samplers.any_order`; ``given:`` counts unknown tokens from 1.
         beam: Width of the beam (at least ``top``).
         samples: Draws of ``sample``.
+        tail: For ``joint``: ask only for the rows that carry mass, until at most this much is unaccounted for
+            (:func:`anyorder.joints.support.adaptive`); None asks for all, two passes a token of the vocabulary.
         seed: Of every random choice.
         whole_words: A blank that stands as a word starts with a piece that begins one.
         special_tokens: Allow ``[SEP]`` and its like, as fill-mask does.
@@ -109,6 +110,8 @@ def fill(
         raise AnyorderError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
     if min(top, beam, samples) < 1:
         raise AnyorderError("top, beam and samples must be at least 1")
+    if tail is not None and not 0 < tail < 1:
+        raise AnyorderError(f"the tail is a probability between 0 and 1, not {tail}: try 1e-3")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     template = read_template(lm, text, words)
     layouts = [layout(template.texts, n, words, lm.max_length, allow_unknown) for n in template.lengths()]
@@ -126,7 +129,7 @@ def fill(
 
         if method == "joint":
             # A caller's order or beam says nothing here: the distribution is explicit.
-            tokens, log_prob = _joint(lm.conditionals, where, rules, top, tell)
+            tokens, log_prob = _joint(lm.conditionals, where, rules, top, tail, tell)
         elif method == "sample":
             tokens, log_prob = _sample(lm.conditionals, where, rules, order, samples, generator, tell)
         else:
@@ -170,34 +173,6 @@ def numbered(order: str | Sequence[int], where: Layout) -> str | Tensor:
     return places[sigma - 1]
 
 
-def length_posterior(
-    conditionals: Conditionals, layouts: Sequence[Layout], template: Template, words: Vocabulary
-) -> Tensor:
-    """[len(layouts)] log p(lengths | observed tokens), with every combination equally likely beforehand.
-
-    Each layout scores the same observed tokens, those near a blank of open length, outermost first, with all blanks
-    masked: Σ_t log q(c_t | c_further, L masks).
-    """
-    if len(layouts) == 1:
-        return torch.zeros(1, dtype=torch.float64)
-    evidence = []
-    for where in layouts:
-        length = len(where.tokens)
-        places = torch.arange(length)
-        distance = torch.full((length,), length)
-        for blank, run_ in zip(template.blanks, where.slots, strict=True):
-            if blank.low < blank.high:
-                distance = torch.minimum(distance, torch.where(places < run_[0], run_[0] - places, places - run_[-1]))
-        # Special tokens carry no evidence: models are not trained to predict them.
-        observed = ~where.free & ~words.special[where.tokens]
-        near = observed & (distance <= WINDOW)
-        terms = chain(
-            conditionals, where.tokens[None], near[None], -distance[None].float() - places[None] / (2 * length)
-        )
-        evidence.append(terms.sum())
-    return torch.stack(evidence).log_softmax(0)
-
-
 def _completions(
     where: Layout, words: Vocabulary, tokens: Tensor, log_prob: Tensor, log_length: float, open_length: bool
 ) -> list[Completion]:
@@ -239,11 +214,18 @@ def _sample(
 
 
 def _joint(
-    conditionals: Conditionals, where: Layout, rules: Tensor, top: int, tell: Callable[[int, int], None]
+    conditionals: Conditionals,
+    where: Layout,
+    rules: Tensor,
+    top: int,
+    tail: float | None,
+    tell: Callable[[int, int], None],
 ) -> tuple[Tensor, Tensor]:
     """The ``top`` allowed pairs of the Arnold–Gokhale joint of the two blanks, whose log-probability is explicit."""
     # Imported here: the other methods have no need of it.
     from anyorder.joints import arnold_gokhale, pair_tables
+    from anyorder.joints.pair import PairJoint
+    from anyorder.joints.support import adaptive
 
     places = [p for run_ in where.slots for p in run_]
     if len(places) != 2:
@@ -259,8 +241,11 @@ def _joint(
 
     a, b = places
     with torch.inference_mode():
-        tables = pair_tables(conditionals, where.tokens, a, b, report=report)
-        joint = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
+        if tail is None:
+            tables = pair_tables(conditionals, where.tokens, a, b, report=report)
+            joint: PairJoint = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
+        else:
+            joint = adaptive(conditionals, where.tokens, a, b, tail=tail, report=report)
     first, second = rules[a].nonzero().squeeze(1), rules[b].nonzero().squeeze(1)
     best, pairs = torch.empty(0, dtype=torch.float64), torch.empty((0, 2), dtype=torch.long)
     for part in first.split(max(1, 2**20 // conditionals.vocab_size)):

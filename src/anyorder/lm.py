@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from anyorder.fill import Completion
     from anyorder.generate import Generation
+    from anyorder.joints.text import TextJoint
     from anyorder.scoring.score import Score
     from anyorder.types import Conditionals, Info
 
@@ -58,6 +59,7 @@ class MaskedLM:
         order: str | Sequence[int] = "confidence",
         beam: int = 16,
         samples: int = 64,
+        tail: float | None = None,
         seed: int = 0,
         whole_words: bool = True,
         special_tokens: bool = False,
@@ -78,6 +80,7 @@ class MaskedLM:
             order=order,
             beam=beam,
             samples=samples,
+            tail=tail,
             seed=seed,
             whole_words=whole_words,
             special_tokens=special_tokens,
@@ -154,3 +157,18 @@ class MaskedLM:
 
         task = plan(self, prompt, **options)
         return task.rows(task.samples)
+
+    def joint(self, text: str, method: str = "ag", *, tail: float | None = None, **options: Any) -> TextJoint:
+        """The joint distribution over the two blanks of ``text``; see :func:`anyorder.joints.text.text_joints`.
+
+        >>> lm.joint("The ___ ___ at the casino").pairs(3)
+
+        Args:
+            text: With two blanks, ``___`` or the model's mask token.
+            method: ``mlm`` (the product, eq 1), ``mrf``, ``mrf-logit``, ``hcb`` or ``ag`` (Arnold–Gokhale).
+            tail: None for the whole vocabulary; else ask only for the rows that carry mass (``ag``, ``mlm``).
+            options: ``allow_unknown`` and ``report`` of :func:`anyorder.joints.text.text_joints`.
+        """
+        from anyorder.joints.text import text_joints
+
+        return text_joints(self, text, (method,), tail=tail, **options)[method]

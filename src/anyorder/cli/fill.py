@@ -36,6 +36,10 @@ def fill(
     ] = "confidence",
     beam: Annotated[int, typer.Option("--beam", help="Width of the beam.")] = 16,
     samples: Annotated[int, typer.Option("--samples", help="Draws of --method sample.")] = 64,
+    tail: Annotated[
+        float | None,
+        typer.Option("--tail", help="--method joint: ask only for rows that carry mass, until this much is left."),
+    ] = None,
     seed: SeedOption = 0,
     any_pieces: Annotated[
         bool, typer.Option("--any-pieces", help="Allow word pieces where a blank stands as a word.")
@@ -65,6 +69,7 @@ def fill(
             order=order,
             beam=beam,
             samples=samples,
+            tail=tail,
             seed=seed,
             whole_words=not any_pieces,
             special_tokens=special_tokens,
