@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 import torch
-from known_tables import conditionals_of, incompatible
 from torch import Tensor
 
 from anyorder.joints import arnold_gokhale
 from anyorder.joints.arnold_gokhale import fit, sum_of_conditionals
+from joints.known_tables import conditionals_of, incompatible
 
 ALL = slice(None)
 

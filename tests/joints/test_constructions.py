@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from known_tables import conditionals_of, incompatible
 
 from anyorder.errors import AnyorderError
 from anyorder.joints import arnold_gokhale, hcb, mrf, product
+from joints.known_tables import conditionals_of, incompatible
 
 ALL = slice(None)
 
@@ -136,7 +136,7 @@ def test_tiles_do_not_show(monkeypatch):
 
     ab, ba = incompatible(4, vocab_size=23)
     whole = [m(ab, ba).rows(ALL) for m in (mrf, hcb, arnold_gokhale)]
-    monkeypatch.setattr(pair.tiles, "__defaults__", (50,))
+    monkeypatch.setattr(pair, "_TILE", 50)
     for method, expected in zip((mrf, hcb, arnold_gokhale), whole, strict=True):
         q = method(ab, ba)
         torch.testing.assert_close(q.rows(ALL), expected)

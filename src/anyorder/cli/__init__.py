@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyorder.cli import certify, compare, evaluate, fill, generate, score, train
+from anyorder.cli import certify, compare, evaluate, fill, generate, joint, lab, lm_eval, score, train
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
@@ -23,6 +23,9 @@ compare.register(app)
 evaluate.register(app)
 fill.register(app)
 generate.register(app)
+joint.register(app)
+lab.register(app)
+lm_eval.register(app)
 score.register(app)
 train.register(app)
 

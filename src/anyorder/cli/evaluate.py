@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from anyorder.cli import evaluate_generation, evaluate_latency, evaluate_perplexity
+from anyorder.cli import evaluate_generation, evaluate_latency, evaluate_pairwise, evaluate_perplexity
 
 evaluate_app = typer.Typer(
     name="evaluate",
@@ -19,4 +19,5 @@ def register(app: typer.Typer) -> None:
     app.add_typer(evaluate_app)
     evaluate_generation.register(evaluate_app)
     evaluate_latency.register(evaluate_app)
+    evaluate_pairwise.register(evaluate_app)
     evaluate_perplexity.register(evaluate_app)

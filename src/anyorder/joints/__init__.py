@@ -6,6 +6,20 @@ from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.mrf import mrf
 from anyorder.joints.pair import PairJoint
 from anyorder.joints.product import product
+from anyorder.joints.support import adaptive
+from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import PairTables, pair_tables
 
-__all__ = ["METHODS", "PairJoint", "PairTables", "arnold_gokhale", "derive", "hcb", "mrf", "pair_tables", "product"]
+__all__ = [
+    "METHODS",
+    "PairJoint",
+    "PairTables",
+    "SupportJoint",
+    "adaptive",
+    "arnold_gokhale",
+    "derive",
+    "hcb",
+    "mrf",
+    "pair_tables",
+    "product",
+]

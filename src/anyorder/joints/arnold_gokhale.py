@@ -97,16 +97,35 @@ def sum_of_conditionals(log_a_given_b: Tensor, log_b_given_a: Tensor) -> Tensor:
     return c.clamp_(min=torch.finfo(c.dtype).tiny)
 
 
-def fit(c: Tensor, *, tolerance: float | None = None, max_iterations: int = 1000, accelerate: bool = True) -> Fit:
-    """Iterate eq 5 on the marginals alone, from the uniform distribution; see :func:`arnold_gokhale`."""
+def fit(
+    c: Tensor,
+    *,
+    tolerance: float | None = None,
+    max_iterations: int = 1000,
+    accelerate: bool = True,
+    inside: tuple[Tensor, Tensor] | None = None,
+) -> Fit:
+    """Iterate eq 5 on the marginals alone, from the uniform distribution; see :func:`arnold_gokhale`.
+
+    Args:
+        c: [A, B] C over the tokens of a and b that are looked at.
+        tolerance: see :func:`arnold_gokhale`.
+        max_iterations: see :func:`arnold_gokhale`.
+        accelerate: see :func:`arnold_gokhale`.
+        inside: q(b looked at | a) [A] and q(a looked at | b) [B] where these are not all tokens. Cells of which only
+            one conditional is known have no freedom in eq 4 with the unknown rows left out, μ(a, b) = μ_a q(b|a), so
+            the sum of the cells looked at is ``inside`` times the marginal.
+    """
     v = c.shape[0]
     if tolerance is None:
         tolerance = 1e-12 if c.dtype == torch.float64 else 1e-6
     floor = math.log(torch.finfo(c.dtype).tiny)
-    x = torch.full((2 * v,), -math.log(v), dtype=torch.float64, device=c.device)
+    x = torch.cat([torch.full((n,), -math.log(n), dtype=torch.float64, device=c.device) for n in c.shape])
+    share = torch.zeros_like(x) if inside is None else torch.cat([s.double() for s in inside]).log()
     history = Anderson() if accelerate else None
     for iteration in range(1, max(1, max_iterations) + 1):
-        over_b, over_a = _sums(c, x[:v].exp(), x[v:].exp())
+        mu = (x - share).exp()
+        over_b, over_a = _sums(c, mu[:v], mu[v:])
         z = over_b.sum()
         marginals = torch.cat([over_b / z, over_a / over_a.sum()])
         moved = (marginals - x.exp()).abs()
@@ -116,20 +135,20 @@ def fit(c: Tensor, *, tolerance: float | None = None, max_iterations: int = 1000
             break
         x = log_marginals if history is None else history.propose(x, log_marginals, marginals)
         x = torch.cat([torch.log_softmax(x[:v], 0), torch.log_softmax(x[v:], 0)]).clamp_(min=floor)
-    return Fit((x[:v], x[v:]), (log_marginals[:v], log_marginals[v:]), float(z.log()), iteration, change)
+    log_mu = x - share
+    return Fit((log_mu[:v], log_mu[v:]), (log_marginals[:v], log_marginals[v:]), float(z.log()), iteration, change)
 
 
 def _sums(c: Tensor, mu_a: Tensor, mu_b: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column sums of C_ab / (1/μ_a + 1/μ_b) = μ_a μ_b C_ab / (μ_a + μ_b), float64 [V] each, in one pass over C.
+    """Row and column sums of C_ab / (1/μ_a + 1/μ_b) = μ_a μ_b C_ab / (μ_a + μ_b) in one pass over C, float64.
 
     A tile of the quotient stays in cache while two matrix-vector products read it; the factors μ_a and μ_b that are
     common to a whole row or column are applied outside, in float64.
     """
-    v = c.shape[0]
     a, b = mu_a.to(c.dtype), mu_b.to(c.dtype)
     over_b, over_a = torch.empty_like(a), torch.zeros_like(mu_b)
-    buffer = torch.empty(next(tiles(v)).stop, v, dtype=c.dtype, device=c.device)
-    for part in tiles(v):
+    buffer = torch.empty(next(tiles(*c.shape)).stop, c.shape[1], dtype=c.dtype, device=c.device)
+    for part in tiles(*c.shape):
         tile = buffer[: part.stop - part.start]
         torch.add(a[part, None], b, out=tile)
         torch.div(c[part], tile, out=tile)

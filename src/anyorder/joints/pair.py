@@ -14,11 +14,11 @@ _TILE = 2**20  # cells of one tile: 4 MB in float32 stays in cache, and each ope
 Rows = slice | Tensor  # which tokens a: a range, or their ids
 
 
-def tiles(vocab_size: int, cells: int = _TILE) -> Iterator[slice]:
-    """Cut the tokens of position a into ranges of about ``cells`` cells of the V×V table."""
-    step = max(1, cells // vocab_size)
-    for start in range(0, vocab_size, step):
-        yield slice(start, min(start + step, vocab_size))
+def tiles(rows: int, width: int | None = None) -> Iterator[slice]:
+    """Cut the rows of a table (V×V unless ``width`` says otherwise) into ranges that make one tile each."""
+    step = max(1, _TILE // (width or rows))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def log_sums(rows: Callable[[slice], Tensor], vocab_size: int) -> tuple[Tensor, Tensor]:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.heads import HEADS
+from anyorder.conditionals.heads import head_of
 from anyorder.conditionals.mlm import ModelConditionals
 from anyorder.conditionals.narrow import narrow
+from anyorder.errors import AnyorderError
 from anyorder.types import Conditionals
 
 _ROWS = 512  # rows asked of conditionals that are not a model, at once
@@ -57,8 +58,8 @@ class _Rows:
     def __init__(self, conditionals: ModelConditionals) -> None:
         self.model, self.pad_id = conditionals.model, conditionals.pad_id
         self.token_budget = conditionals.token_budget
-        self.head = HEADS.get(self.model.config.model_type)
-        self.backbone = narrow(self.model)
+        self.head = head_of(self.model)
+        self.backbone = None if self.head is None else narrow(self.model)
 
     @torch.inference_mode()
     def __call__(self, rows: Tensor, ask: int) -> tuple[Tensor, Tensor]:
@@ -76,4 +77,6 @@ class _Rows:
             logits = self.model(input_ids=rows, attention_mask=mask).logits[:, ask]
         logits = logits.float()
         log_z = torch.logsumexp(logits, -1)
+        if bool(log_z.isnan().any()):
+            raise AnyorderError("the model answers NaN: its arithmetic overflows in this dtype; load it in float32")
         return logits.sub_(log_z[:, None]), log_z

@@ -1,0 +1,125 @@
+"""`anyorder evaluate pairwise`: Table 1 of Torroba Hennigen & Kim (2023)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    SeedOption,
+    choose,
+    load_model,
+    print_json,
+    progress,
+)
+from anyorder.errors import AnyorderError
+
+if TYPE_CHECKING:
+    from anyorder.metrics.pairwise import PairwiseRow
+
+_METHODS = ("mlm", "mrf-logit", "mrf", "hcb", "ag")
+_EPILOG = "Example: anyorder evaluate pairwise --data sentences.test.txt.xz --scheme contiguous --examples 200 --resume"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="pairwise", epilog=_EPILOG)(evaluate_pairwise)
+
+
+def evaluate_pairwise(
+    data: Annotated[str, typer.Option(help="A text a line; plain, .gz or .xz.")],
+    scheme: Annotated[str, typer.Option(help="random: two tokens anywhere; contiguous: two adjacent ones.")] = "random",
+    examples: Annotated[int, typer.Option(min=1, help="How many lines, drawn at random.")] = 100,
+    method: Annotated[list[str] | None, typer.Option(help="A construction; may be repeated. All if absent.")] = None,
+    tail: Annotated[
+        float | None, typer.Option(help="Examine only the rows that carry mass (ag and mlm; no A-KL), e.g. 1e-3.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Journal of finished examples; runs/pairwise-FILE-SCHEME.jsonl if absent.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write pairwise NLL against token distance to this file.")] = None,
+    model: ModelOption = None,
+    allow_pickle: PickleOption = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """How good joints over two tokens are: U-PPL, P-PPL, A-KL and G-KL of five constructions, with 95 % intervals.
+
+    Every finished example is written down at once; a run that was stopped goes on with --resume and ends with the same
+    table. Lines that are empty, too short or too long are left out and counted.
+    """
+    methods = [choose(m, _METHODS, "method") for m in method or (_METHODS if tail is None else ("mlm", "ag"))]
+    methods = [m for m in _METHODS if m in methods]
+    if tail is not None and (not 0 < tail < 1 or not set(methods) <= {"mlm", "ag"}):
+        raise AnyorderError("--tail takes a probability such as 1e-3, and only mlm and ag can be had with it")
+    lm = load_model(model, allow_pickle)
+    from anyorder.evaluation.pairs import draw_examples
+    from anyorder.evaluation.pairwise import Journal, by_distance, run, table
+
+    drawn = draw_examples(lm, data, scheme, examples, seed)
+    settings: dict[str, Any] = {
+        "model": lm.name,
+        "vocab_size": lm.conditionals.vocab_size,
+        "data": data,
+        "scheme": scheme,
+        "methods": methods,
+        "tail": tail,
+        "seed": seed,
+    }
+    stem = Path(data).name.removesuffix(".xz").removesuffix(".gz").removesuffix(".txt")
+    journal = Journal(out or Path("runs") / f"pairwise-{stem}-{scheme}.jsonl", settings, resume=resume)
+    with progress(quiet=json) as bar:
+        rows_each = 2 * lm.conditionals.vocab_size
+        done = min(len(journal.records), len(drawn.examples))
+        task = bar.add_task("passes", total=rows_each * len(drawn.examples), completed=rows_each * done)
+        records = run(lm, drawn.examples, methods, journal, tail=tail, report=lambda rows: bar.advance(task, rows))
+    rows = table(records, methods, seed)
+    if plot is not None:
+        from anyorder.joints.plot import distance_plot
+
+        distance_plot(records, plot, title=f"{Path(lm.name).name}, {Path(data).name}, {scheme} pairs")
+    settings |= {
+        "examples": len(records),
+        "skipped": drawn.skipped,
+        "journal": str(journal.path),
+        "rows_asked": sum(r["rows"] for r in records),
+        "seconds": round(sum(r["seconds"] for r in records), 1),
+    }
+    if json:
+        distance = by_distance(records, methods)
+        print_json({"rows": [_json(row) for row in rows], "settings": settings, "distance": distance})
+    else:
+        _print(rows, settings)
+
+
+def _json(row: PairwiseRow) -> dict[str, Any]:
+    """The row with null in place of what was not measured: NaN is not JSON."""
+    out = row.to_dict()
+    return {k: None if isinstance(v, dict) and v["value"] != v["value"] else v for k, v in out.items()}
+
+
+def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("method", "U-PPL", "P-PPL", "A-KL", "G-KL", box=SIMPLE)
+    table.title = f"{settings['scheme']} pairs, {settings['examples']} examples (95 % intervals)"
+    for row in rows:
+        cells = []
+        for name, digits in (("u_ppl", 2), ("p_ppl", 2), ("a_kl", 4), ("g_kl", 4)):
+            x = getattr(row, name)
+            text = f"{x.value:.{digits}f} ({x.low:.{digits}f} to {x.high:.{digits}f})"
+            cells.append("not measured" if x.value != x.value else text)
+        table.add_row(row.method, *cells)
+    Console().print(table)
+    skipped = ", ".join(f"{n} {why}" for why, n in settings["skipped"].items() if n)
+    if skipped:
+        print(f"lines left out: {skipped}")
+    print(f"finished examples: {settings['journal']}")

@@ -1,0 +1,98 @@
+"""`anyorder joint`: the distribution over two blanks of a text, by five constructions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anyorder.cli.common import JsonOption, ModelOption, PickleOption, choose, load_model, print_json, progress
+from anyorder.errors import AnyorderError
+
+if TYPE_CHECKING:
+    from anyorder.joints.text import TextJoint
+
+_METHODS = ("mlm", "mrf", "mrf-logit", "hcb", "ag")
+
+
+def joint(
+    text: Annotated[str, typer.Argument(help="A text with two blanks: ___ or the model's mask token.")],
+    method: Annotated[str, typer.Option(help="mlm, mrf, mrf-logit, hcb, ag or all.")] = "all",
+    top: Annotated[int, typer.Option(min=1, help="How many pairs to show.")] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Write a heat map of the top tokens to this file.")] = None,
+    tail: Annotated[
+        float | None,
+        typer.Option(help="Examine only the rows that carry mass, until at most this much is left (ag, mlm)."),
+    ] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Let words the tokenizer cannot represent stand.")
+    ] = False,
+    model: ModelOption = None,
+    allow_pickle: PickleOption = False,
+    json: JsonOption = False,
+) -> None:
+    """The joint distribution over two blanks anywhere in a text.
+
+    By default over the whole vocabulary, by all five constructions of Torroba Hennigen & Kim (2023): the product of
+    the model's answers (mlm), two Markov random fields (mrf, mrf-logit), Hammersley–Clifford–Besag (hcb) and
+    Arnold–Gokhale (ag), whose conditionals are nearest to the model's.
+    """
+    if tail is not None and not 0 < tail < 1:
+        raise AnyorderError(f"--tail is a probability between 0 and 1, not {tail}: try 1e-3")
+    every = list(_METHODS) if tail is None else ["mlm", "ag"]
+    names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
+    lm = load_model(model, allow_pickle)
+    from anyorder.joints.text import text_joints
+
+    with progress(quiet=json) as bar:
+        task = bar.add_task("asking the model", total=2 * lm.conditionals.vocab_size)
+        joints = text_joints(
+            lm, text, names, tail=tail, allow_unknown=allow_unknown, report=lambda rows: bar.advance(task, rows)
+        )
+    if plot is not None:
+        from anyorder.joints.plot import heat_map
+
+        heat_map(joints, plot, title=text)
+    if json:
+        methods = {name: found.to_dict(top) for name, found in joints.items()}
+        print_json({"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size, "methods": methods})
+    else:
+        _print(joints, top)
+        if plot is not None:
+            print(f"heat map: {plot}")
+
+
+def _print(joints: dict[str, TextJoint], top: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for name, found in joints.items():
+        out = found.to_dict(top)
+        head = f"{name}"
+        if "disagreement" in out:
+            kl = out["disagreement"]
+            head += f": KL from the model's conditionals {kl['a_kl']:.3f} (mean), {kl['expected_kl']:.3f} (expected)"
+        if "rows_asked" in out:
+            head += f": {out['rows_asked']} rows asked, at most {out['tail']:.2g} of the mass unexamined"
+        table = Table(title=head, title_justify="left", title_style="bold", box=None, padding=(0, 2))
+        for column in ("first", "second", "probability", "", "first alone", "second alone"):
+            table.add_column(column, justify="right" if column == "probability" else "left")
+        rows = zip(out["pairs"], _padded(out["marginals"]["a"], top), _padded(out["marginals"]["b"], top), strict=False)
+        for pair, a, b in rows:
+            # Text, so that a token like [MASK] is not read as markup
+            table.add_row(Text(pair["a"]), Text(pair["b"]), f"{pair['prob']:.4f}", "", Text(a), Text(b))
+        console.print(table)
+        console.print()
+
+
+def _padded(marginal: list[dict[str, object]], n: int) -> list[str]:
+    cells = [f"{m['token']} {m['prob']:.3f}" for m in marginal]
+    return cells + [""] * (n - len(cells))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog='Example: anyorder joint "The ___ ___ at the casino" --method ag --plot heat.png')(joint)

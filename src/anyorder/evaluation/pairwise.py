@@ -1,0 +1,146 @@
+"""Table 1 of Torroba Hennigen & Kim (2023) for any model and any text, one example at a time and never twice."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from anyorder.errors import AnyorderError
+from anyorder.evaluation.pairs import Example
+from anyorder.joints.methods import derive
+from anyorder.joints.product import product
+from anyorder.joints.support import adaptive
+from anyorder.joints.tables import masked_marginals, pair_tables
+from anyorder.metrics.pairwise import PairScore, PairwiseRow, score_pair, summarise
+
+if TYPE_CHECKING:
+    from anyorder.lm import MaskedLM
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """Finished examples as JSON lines, the settings first. A line that a crash has torn is dropped on resuming."""
+
+    def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self.records: list[Record] = []
+        if resume and path.exists():
+            self._read(settings)
+        else:
+            if path.exists():  # nothing finished is ever lost: the last run stays beside the new one
+                os.replace(path, path.with_name(path.name + ".old"))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps({"settings": settings}) + "\n", encoding="utf-8")
+            except OSError as error:
+                raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+
+    def _read(self, settings: dict[str, Any]) -> None:
+        raw = self.path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        try:
+            lines = [json.loads(line) for line in whole.splitlines()]
+            before = lines[0]["settings"]
+            self.records = [line for line in lines[1:] if "scores" in line]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise AnyorderError(f"{self.path} is not a journal of evaluate pairwise: choose another --out") from error
+        changed = [key for key in settings if before.get(key) != settings[key]]
+        if changed:
+            key = changed[0]
+            raise AnyorderError(
+                f"{self.path} was begun with {key} {before.get(key)!r}, not {settings[key]!r}: "
+                "repeat the earlier settings, or leave out --resume to begin anew"
+            )
+        if len(whole) < len(raw):
+            os.truncate(self.path, len(whole))
+
+    def add(self, record: Record) -> None:
+        """Append one finished example, on disk before the next begins."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.records.append(record)
+
+
+def run(
+    lm: MaskedLM,
+    examples: Sequence[Example],
+    methods: Sequence[str],
+    journal: Journal,
+    *,
+    tail: float | None = None,
+    report: Callable[[int], object] = lambda rows: None,
+) -> list[Record]:
+    """Work out the examples the journal lacks; returns the records of all, in order."""
+    for index, example in enumerate(examples):
+        if index < len(journal.records):
+            if (journal.records[index]["line"], journal.records[index]["a"], journal.records[index]["b"]) != (
+                example.line,
+                example.a,
+                example.b,
+            ):
+                raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to begin anew")
+            continue
+        began = time.perf_counter()
+        with torch.inference_mode():
+            scores, rows = _scores(lm, example, methods, tail, report)
+        journal.add(
+            {
+                "line": example.line,
+                "a": example.a,
+                "b": example.b,
+                "distance": example.distance,
+                "gold": lm.tokenizer.convert_ids_to_tokens(list(example.gold)),
+                "scores": {name: score.to_dict() for name, score in scores.items()},
+                "rows": rows,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
+        )
+    return journal.records[: len(examples)]
+
+
+def _scores(
+    lm: MaskedLM, example: Example, methods: Sequence[str], tail: float | None, report: Callable[[int], object]
+) -> tuple[dict[str, PairScore], int]:
+    """The scores of every method on one example, and how many rows of the model they took."""
+    where = (lm.conditionals, example.tokens, example.a, example.b)
+    if tail is None:
+        tables = pair_tables(*where, report=report)
+        joints = {method: derive(tables, method) for method in methods}
+        return score_pair(tables, joints, example.gold), 2 * tables.vocab_size
+    a, b = example.gold
+    joint = adaptive(*where, tail=tail, include=example.gold, report=report)
+    log_q_a, log_q_b = joint.known_row(1, b), joint.known_row(0, a)  # the model's own, given the gold tokens
+    scores = {}
+    for method in methods:
+        chosen = joint if method == "ag" else product(*masked_marginals(*where))
+        log_p_a, log_p_b = chosen.conditional(1, b), chosen.conditional(0, a)
+        unary = log_p_a[a] + log_p_b[b] if method == "ag" else log_q_a[a] + log_q_b[b]
+        kl = sum(float((q.exp() * (q - p)).sum()) for q, p in ((log_q_a, log_p_a), (log_q_b, log_p_b)))
+        # A-KL is a mean over all V conditionals, most of which were never asked for.
+        scores[method] = PairScore(-float(unary), -float(chosen.log_prob(a, b)), math.nan, kl / 2)
+    return scores, joint.rows_asked
+
+
+def table(records: Sequence[Record], methods: Sequence[str], seed: int) -> list[PairwiseRow]:
+    """Table 1 from the records."""
+    return summarise({m: [PairScore(**r["scores"][m]) for r in records] for m in methods}, seed=seed)
+
+
+def by_distance(records: Sequence[Record], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Appendix E: mean pairwise NLL in nats a token for every number of tokens between the two positions."""
+    out = []
+    for distance in sorted({int(r["distance"]) for r in records}):
+        here = [r for r in records if r["distance"] == distance]
+        nll = {m: sum(r["scores"][m]["p_nll"] for r in here) / (2 * len(here)) for m in methods}
+        out.append({"distance": distance, "examples": len(here), "nll": nll})
+    return out

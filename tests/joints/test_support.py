@@ -1,0 +1,113 @@
+"""Adaptive support: exact where it covers everything, honest about the rest where it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyorder.errors import AnyorderError
+from anyorder.joints import adaptive, arnold_gokhale, pair_tables
+from anyorder.joints.support import _fit, _Rows
+from anyorder.joints.tables import masked_marginals
+from joints.known_tables import Pair
+
+ALL = slice(None)
+TEXT = torch.tensor([0, 0])
+
+
+def world(seed: int, vocab_size: int = 300) -> Pair:
+    """Zipfian marginals with dependence: most of the mass on few tokens, a long tail, and neighbours that attract."""
+    generator = torch.Generator().manual_seed(seed)
+    zipf = -1.3 * torch.arange(1, vocab_size + 1, dtype=torch.float64).log()
+    kinds = torch.randint(5, (2, vocab_size), generator=generator)
+    log_p = zipf[:, None] + zipf + 2.0 * (kinds[0][:, None] == kinds[1])
+    noise = torch.randn(vocab_size, vocab_size, generator=generator, dtype=torch.float64)
+    return Pair((log_p + 0.5 * noise).exp())
+
+
+def test_whole_vocabulary_is_exact():
+    table = world(0, 40)
+    q = adaptive(table, TEXT, 0, 1, start=40)
+    torch.testing.assert_close(q.rows(ALL).exp(), table.p, atol=1e-9, rtol=0)
+    assert (q.rows_asked, q.tail, q.outside) == (80, 0.0, 0.0)
+
+
+def test_known_rows_of_a_joint_give_its_regions_exactly():
+    """With a part of the rows of a compatible model, I, II and III are the joint given that it is not in IV."""
+    table = world(1, 60)
+    p = table.p
+    known = (_Rows(table, TEXT, 0, 1, lambda n: None), _Rows(table, TEXT, 1, 0, lambda n: None))
+    known[0].ask(torch.tensor([0, 1, 2, 7, 9]))
+    known[1].ask(torch.tensor([0, 3, 4, 30]))
+    joint, columns = _fit(known, masked_marginals(table, TEXT, 0, 1))
+    seen = torch.zeros(60, 60, dtype=torch.bool)
+    seen[known[0].ids], seen[:, known[1].ids] = True, True
+    expected = torch.where(seen, p, 0.0) / p[seen].sum()
+    torch.testing.assert_close(joint.rows(ALL).exp(), expected, atol=1e-9, rtol=0)
+    outside = [~torch.isin(torch.arange(60), k.ids) for k in known]
+    torch.testing.assert_close(columns[1], torch.where(outside[1], expected.sum(0), 0.0), atol=1e-9, rtol=0)
+    torch.testing.assert_close(columns[0], torch.where(outside[0], expected.sum(1), 0.0), atol=1e-9, rtol=0)
+
+
+def test_it_is_a_distribution_and_the_contract_holds():
+    q = adaptive(world(2), TEXT, 0, 1, tail=0.01, start=20)
+    p = q.rows(ALL).exp()
+    assert 0 < q.outside < 0.5
+    assert q.rows_asked < 600
+    assert float(p.sum()) == pytest.approx(1.0, abs=1e-9)
+    torch.testing.assert_close(q.marginal(0).exp(), p.sum(1))
+    torch.testing.assert_close(q.marginal(1).exp(), p.sum(0))
+    torch.testing.assert_close(q.conditional(1, 250).exp(), p[:, 250] / p[:, 250].sum())
+    best = q.top(20)
+    assert [x[2] for x in best] == pytest.approx(p.flatten().topk(20).values.tolist())
+    assert all(value == pytest.approx(float(p[a, b])) for a, b, value in best)
+
+
+def test_the_certificate_is_honest():
+    """The error of κ lies within the stated 95 % interval about that often, over many worlds."""
+    within, runs = 0, 50
+    for seed in range(runs):
+        table = world(seed)
+        q = adaptive(table, TEXT, 0, 1, tail=0.01, start=16, seed=seed)
+        p = table.p
+        for side, ids in enumerate(q.support):
+            p = p.index_fill(side, ids, 0.0)
+        truth = float(p.sum())
+        odds, estimate = truth / (1 - truth), q.outside / (1 - q.outside)
+        assert q.tail <= 0.01
+        within += abs(odds - estimate) <= q.tail
+    assert within >= 0.94 * runs
+
+
+def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
+    table = world(5)
+    p = table.p
+    loose, tight = (adaptive(table, TEXT, 0, 1, tail=t, start=8) for t in (0.05, 0.003))
+    assert loose.rows_asked < tight.rows_asked < 600
+    assert tight.tail <= 0.003
+    distance = [float((q.rows(ALL).exp() - p).abs().sum()) / 2 for q in (loose, tight)]
+    assert distance[1] < distance[0]
+    # A pair with both tokens in the support is right to within the tail.
+    assert float(tight.log_prob(0, 0)) == pytest.approx(float(table.p[0, 0].log()), abs=0.006)
+
+
+def test_included_tokens_are_in_the_support():
+    q = adaptive(world(6), TEXT, 0, 1, tail=0.05, start=8, include=(299, 288))
+    assert 299 in q.support[0].tolist()
+    assert 288 in q.support[1].tolist()
+
+
+def test_close_to_the_exact_mode_on_a_model(tiny_lm):
+    """Conditionals of a random network belong to no joint; the two modes still agree where the mass is."""
+    tokens = tiny_lm.tokenizer("the old man sat on the mat .", return_tensors="pt")["input_ids"][0]
+    tables = pair_tables(tiny_lm.conditionals, tokens, 3, 5)
+    exact = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
+    v = tables.vocab_size
+    whole = adaptive(tiny_lm.conditionals, tokens, 3, 5, start=v)
+    torch.testing.assert_close(whole.rows(ALL).exp(), exact.rows(ALL).double().exp(), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("tail", [0.0, 1.5, -1.0])
+def test_a_tail_that_is_no_probability(tail):
+    with pytest.raises(AnyorderError, match="between 0 and 1"):
+        adaptive(world(0, 10), TEXT, 0, 1, tail=tail)
