@@ -35,8 +35,18 @@ def test_json_is_the_list_python_gives(command, tiny_lm):
 def test_plain_output_is_a_line_a_completion(command):
     status, out, _ = command("The ___ sat on the ___.", "--top", "4", "--method", "sample", "--seed", "2")
     assert status == 0
-    assert len(out.splitlines()) == 4
-    assert all(line.endswith(".") and " The " in line for line in out.splitlines())
+    header, *lines = out.splitlines()
+    assert header.split() == ["log_prob", "prob", "text"]
+    assert len(lines) == 4
+    assert all(line.endswith(".") and " The " in line for line in lines)
+
+
+def test_open_lengths_show_their_probability(command):
+    _, out, _ = command("The ___{1-2} sat.", "--top", "40", "--beam", "40")
+    header, *lines = out.splitlines()
+    assert header.split() == ["log_prob", "prob", "p(length)", "text"]
+    shares = {float(line.split()[2].rstrip("%")) for line in lines}
+    assert len(shares) == 1 or sum(shares) == pytest.approx(100, abs=0.2)
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,12 @@ def fill(
     if as_json:
         print_json([c.to_dict() for c in completions])
         return
+    # Open lengths are ranked by their own probability first (see anyorder.fill.fill), so it is shown.
+    lengths = any(c.score != c.log_prob for c in completions)
+    print(" log_prob     prob  " + ("p(length)  " if lengths else "") + "text")
     for c in completions:
-        # Two columns that `cut` can take apart: the log-probability is what the ranking goes by.
-        print(f"{c.log_prob:9.3f}  {_percent(c.log_prob)}  {c.text}")
-
-
-def _percent(log_prob: float) -> str:
-    return f"{100 * math.exp(log_prob):6.2f}%"
+        length = f"{100 * math.exp(c.length_log_prob):8.1f}%  " if lengths else ""
+        print(f"{c.log_prob:9.3f}  {100 * math.exp(c.log_prob):6.2f}%  {length}{c.text}")
 
 
 def register(app: typer.Typer) -> None:
