@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,4 +36,5 @@ def train(
     from anyorder.training.trainer import train as run
 
     final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)
-    print(f"The model is in {final}; try it: anyorder fill 'The ___ is on the table.' --model {final}")
+    if os.environ.get("RANK", "0") == "0":
+        print(f"The model is in {final}; try it: anyorder fill 'The ___ is on the table.' --model {final}")

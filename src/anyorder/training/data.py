@@ -24,13 +24,14 @@ from transformers import PreTrainedTokenizerBase
 from anyorder.errors import AnyorderError
 
 Document = list[str]
+_MISSING = "no data file {path}: give its folder with --data-dir, or correct data.files in the recipe"
 _BATCH = 2000  # paragraphs tokenised at a time: enough to keep the Rust threads busy
 
 
 def open_text(path: Path) -> IO[str]:
     """A text file for reading, plain or compressed (.xz, .gz)."""
     if not path.is_file():
-        raise AnyorderError(f"no data file {path}: give its folder with --data-dir, or correct data.files in the recipe")
+        raise AnyorderError(_MISSING.format(path=path))
     opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
     return cast(IO[str], opener(path, "rt", encoding="utf-8"))
 
@@ -48,13 +49,17 @@ def documents(path: Path, unit: str = "document") -> Iterator[Document]:
                     yield document
                     document = []
         except (UnicodeDecodeError, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
-            raise AnyorderError(f"{path} is not readable text ({error}): it must be UTF-8, plain, .gz or .xz") from error
+            raise AnyorderError(
+                f"{path} is not readable text ({error}): it must be UTF-8, plain, .gz or .xz"
+            ) from error
         if document:
             yield document
 
 
 def sha256(path: Path) -> str:
     """Checksum of a file's bytes."""
+    if not path.is_file():
+        raise AnyorderError(_MISSING.format(path=path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -66,7 +71,9 @@ def split(path: Path, unit: str, holdout: float) -> tuple[list[Document], list[D
         raise AnyorderError(f"{path} holds no text: every line of it is blank")
     n = max(1, round(holdout * len(every))) if holdout else 0
     if n >= len(every):
-        raise AnyorderError(f"{path} has {len(every)} document(s), too few to hold out {holdout:.0%}: set data.holdout to 0")
+        raise AnyorderError(
+            f"{path} has {len(every)} document(s), too few to hold out {holdout:.0%}: set data.holdout to 0"
+        )
     return every[: len(every) - n], every[len(every) - n :]
 
 
@@ -80,7 +87,9 @@ def to_blocks(
     current = 0
     for start in range(0, len(flat), _BATCH):
         part = flat[start : start + _BATCH]
-        encoded = tokenizer([p for _, p in part], add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        # verbose=False: paragraphs longer than a row are expected here, and cut below
+        options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+        encoded = tokenizer([p for _, p in part], **options)["input_ids"]
         for (d, _), ids in zip(part, encoded, strict=True):
             if d != current:
                 if len(block) > min_tokens:
@@ -143,7 +152,7 @@ def cache(
 
     Its name is a checksum of everything that decides its content, so a stale cache cannot be picked up.
     """
-    sums = {path.name: sha256(path) for path in files if open_text(path)}
+    sums = {path.name: sha256(path) for path in files}
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     settings = {"files": sums, "length": length, "unit": unit, "holdout": holdout, "min_tokens": min_tokens}
     key = hashlib.sha256((json.dumps(settings) + vocabulary).encode()).hexdigest()[:16]
@@ -162,7 +171,9 @@ def cache(
         for part, docs in (("train", train), ("valid", valid))
     }
     if not counts["train"]:
-        raise AnyorderError(f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens")
+        raise AnyorderError(
+            f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
+        )
     (building / "meta.json").write_text(json.dumps({**settings, "tokens": counts}, indent=2))
     if folder.exists():
         shutil.rmtree(folder)  # left by a run killed before meta.json was written

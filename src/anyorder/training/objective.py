@@ -28,7 +28,7 @@ NORMALISE = ("sequence", "token", "bound")
 
 def row_weights(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
     """w_b for each row, [B]; a row with nothing masked weighs nothing."""
-    k = masked.sum(1).clamp(min=1).float()
+    k = masked.sum(1).clamp(min=1).double()
     if normalise == "sequence":
         return 1.0 / k
     if normalise == "token":
@@ -62,12 +62,17 @@ class TokenLosses(nn.Module):
         """All arguments [B, N]; ``masked`` marks the tokens to predict."""
         if self.head is None:  # a family whose head we do not know: every position, then choose
             logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits[masked]
-            return F.cross_entropy(logits.float(), tokens[masked], reduction="none")
+            return _nll(logits, tokens[masked])
         hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
         if self.causal:  # position t is predicted from the hidden state before it (eq 1)
             hidden = hidden.roll(1, dims=1)
         logits = self.head(self.model, hidden[masked])
-        return F.cross_entropy(logits.float(), tokens[masked], reduction="none")
+        return _nll(logits, tokens[masked])
+
+
+def _nll(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of each row in at least single precision, whatever autocast made of the logits."""
+    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), target, reduction="none")
 
 
 def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
@@ -75,7 +80,7 @@ def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: st
     if normalise not in NORMALISE:
         raise AnyorderError(f"unknown normalisation {normalise!r}: choose one of {', '.join(NORMALISE)}")
     row = masked.nonzero()[:, 0]
-    return (losses * row_weights(masked, maskable, normalise)[row]).sum()
+    return (losses * row_weights(masked, maskable, normalise)[row].to(losses.dtype)).sum()
 
 
 def row_means(losses: Tensor, masked: Tensor) -> Tensor:

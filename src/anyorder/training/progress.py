@@ -21,6 +21,7 @@ class Meter:
     def __init__(self, path: Path, recipe: Recipe, start: int, rank: int, quiet: bool) -> None:
         self.path, self.recipe, self.start = path, recipe, start
         self.active = rank == 0
+        self.quiet = quiet
         self.tokens = 0
         self.console = Console(stderr=True)
         self.bar = Progress(
@@ -80,7 +81,9 @@ class Meter:
         """After every validation."""
         if self.active:
             self._write({"step": step, "validation": loss.to_dict(), "tokens": self.tokens})
-            self.bar.console.print(f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats a token")
+            if not self.quiet:
+                told = f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats a token"
+                self.bar.console.print(told)
             # what was spent on validating is not training speed
             self.clock, self.since = time.perf_counter(), self.tokens
 

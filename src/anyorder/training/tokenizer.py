@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,18 +14,21 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
     """Learn ``vocab_size`` word pieces. The five special tokens come first, so [PAD] is 0 and [MASK] is 4."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    # A few hundred letters cover the text; without a limit rare scripts would take a good part of the vocabulary.
-    limit = max(32, min(256, vocab_size // 8))
-    tokenizer.train_from_iterator(
-        texts,
-        trainers.WordPieceTrainer(
-            vocab_size=vocab_size, special_tokens=SPECIAL, limit_alphabet=limit, show_progress=False
-        ),
+    paragraphs = list(texts)
+    letters = _alphabet(paragraphs, vocab_size)
+    # The library numbers inner letters ("##e") in the random order of a hash table, and ties between merges go by
+    # number: two trainings on one text would differ. Named beforehand, they have fixed numbers.
+    inner = [f"##{letter}" for letter in letters]
+    learner = _pipeline(models.WordPiece(unk_token="[UNK]"))
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=SPECIAL + inner,
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
     )
+    learner.train_from_iterator(paragraphs, trainer)
+    tokenizer = _pipeline(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
     ids = {t: tokenizer.token_to_id(t) for t in SPECIAL}
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -40,6 +44,24 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> P
         sep_token="[SEP]",
         mask_token="[MASK]",
     )
+
+
+def _pipeline(model: models.Model) -> Tokenizer:
+    """BERT's way from text to words, cased, around ``model``."""
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _alphabet(texts: list[str], vocab_size: int) -> list[str]:
+    """The commonest letters, sorted. Without a limit rare scripts would take a good part of the vocabulary."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    letters = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
+    return sorted(letters[: max(32, min(256, vocab_size // 8))])
 
 
 def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase:

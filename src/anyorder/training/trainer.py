@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate, parse_prior
@@ -36,6 +37,7 @@ from anyorder.types import Estimate
 
 def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None, quiet: bool = False) -> Path:
     """Run ``recipe`` to its end and return the folder of the final model. Safe to kill; ``resume`` continues it."""
+    disable_progress_bar()  # transformers' own, one for every save and load
     with _processes() as (rank, world):
         return _Run(recipe, resume, data_dir, rank, world, quiet).loop()
 
@@ -57,9 +59,7 @@ class _processes:
 class _Run:
     """The pieces of one run, put together from its recipe."""
 
-    def __init__(
-        self, recipe: Recipe, resume: bool, data_dir: Path | None, rank: int, world: int, quiet: bool
-    ) -> None:
+    def __init__(self, recipe: Recipe, resume: bool, data_dir: Path | None, rank: int, world: int, quiet: bool) -> None:
         self.recipe, self.rank, self.world = recipe, rank, world
         self.folder = Path(recipe.output)
         self.checkpoints = self.folder / "checkpoints"
@@ -253,9 +253,7 @@ class _Run:
         batch = collate(texts, indices, masker, pad)
         tokens = batch["tokens"]
         batch["maskable"] = ~torch.isin(tokens, self.special)
-        batch["attention_mask"] = (
-            torch.ones_like(tokens) if self.recipe.data.pad_to_length else (tokens != pad).long()
-        )
+        batch["attention_mask"] = torch.ones_like(tokens) if self.recipe.data.pad_to_length else (tokens != pad).long()
         if self.causal:
             batch["input_ids"] = tokens
             batch["masked"] = batch["maskable"].clone()
@@ -265,9 +263,7 @@ class _Run:
     @torch.no_grad()
     def evaluate(self) -> Estimate:
         """Mean any-order loss (eq 6, uniform count) on held-out blocks with fixed masks, and its standard error."""
-        masker = Masker(
-            UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1
-        )
+        masker = Masker(UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1)
         n = min(len(self.valid_blocks), self.recipe.run.evaluate_blocks)
         chosen = np.linspace(0, len(self.valid_blocks) - 1, n).astype(int)
         self.model.eval()

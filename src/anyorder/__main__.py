@@ -1,0 +1,5 @@
+"""`python -m anyorder`, the same as the command `anyorder`."""
+
+from anyorder.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""Recipes: every key is known, typed and checked."""
+
+import pytest
+
+from anyorder.errors import AnyorderError
+from anyorder.training.recipe import Recipe, differences, from_dict, load_recipe
+
+
+def write(tmp_path, text):
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_overrides_and_defaults(tmp_path):
+    path = write(tmp_path, "optim: {steps: 5, lr: 1e-3}\ndata: {files: a.txt}\n")
+    recipe = load_recipe(path, ["optim.lr=2e-4", "run.compile=true", "init=some/model"])
+    assert recipe.optim.steps == 5
+    assert recipe.optim.lr == 2e-4
+    assert recipe.run.compile is True
+    assert recipe.init == "some/model"
+    assert recipe.data.files == ("a.txt",)
+    assert from_dict(recipe.to_dict()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("optim: {leraning_rate: 1}", "no key 'optim.leraning_rate'"),
+        ("optm: {lr: 1}", "did you mean optim"),
+        ("optim: 3", "is a group"),
+        ("optim: {steps: many}", "wants a value like"),
+        ("optim: {steps: 0}", "at least 1"),
+        ("optim: {steps: 1.5}", "wants a value like"),
+        ("run: {compile: 3}", "wants a value like"),
+        ("optim: {name: sgd}", "is one of adamw"),
+        ("[1, 2]", "must be a YAML mapping"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_refusals(tmp_path, text, message):
+    with pytest.raises(AnyorderError, match=message) as error:
+        load_recipe(write(tmp_path, text))
+    assert "\n" not in str(error.value)
+
+
+def test_missing_recipe_and_bad_override(tmp_path):
+    with pytest.raises(AnyorderError, match="no recipe"):
+        load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(AnyorderError, match="key=value"):
+        load_recipe(write(tmp_path, "seed: 1"), ["seed"])
+
+
+def test_differences_ignore_how_a_run_is_carried_out():
+    base = Recipe()
+    assert differences(base, from_dict({"run": {"threads": 2}, "output": "elsewhere"})) == []
+    assert differences(base, from_dict({"optim": {"lr": 1.0}})) == ["optim.lr: 0.0015 -> 1.0"]

@@ -1,0 +1,227 @@
+"""The trainer: the same arithmetic however it is cut into micro-batches, processes and resumptions."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+from anyorder.errors import AnyorderError
+from anyorder.training import checkpoint
+from anyorder.training.recipe import load_recipe
+from anyorder.training.trainer import _Run, train
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"}
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    return all(torch.equal(a[k], b[k]) for k in a)
+
+
+def gradients(recipe, corpus):
+    """Gradients of the first step, before any optimiser touches them."""
+    run = _Run(recipe, False, corpus, rank=0, world=1, quiet=True)
+    run.model.double()  # so that only a wrong weight, not rounding, can tell the two apart
+    found = {}
+
+    class Catch:
+        param_groups = ()
+
+        def step(self):
+            found.update({n: p.grad.clone() for n, p in run.model.named_parameters() if p.grad is not None})
+
+        def zero_grad(self, set_to_none):
+            pass
+
+    run.optimizers = [Catch()]
+    loss, tokens = run._step(0)
+    return loss, tokens, found
+
+
+@pytest.mark.parametrize("normalise", ["sequence", "token", "bound"])
+def test_accumulation_changes_nothing(recipe_file, corpus, normalise, tmp_path):
+    results = []
+    for micro in (8, 32):
+        recipe = load_recipe(
+            recipe_file(
+                output=str(tmp_path / f"run{micro}"),
+                model={"dropout": 0.0},
+                optim={"batch": 32, "micro_batch": micro, "clip": 0.0},
+                objective={"normalise": normalise},
+            )
+        )
+        results.append(gradients(recipe, corpus))
+    (loss4, tokens4, four), (loss1, tokens1, one) = results
+    assert loss4 == pytest.approx(loss1, rel=1e-6)
+    assert tokens4 == tokens1
+    assert four.keys() == one.keys()
+    for name in one:
+        torch.testing.assert_close(four[name], one[name], rtol=1e-4, atol=1e-7)
+
+
+def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path):
+    # With eps this large Adam's update is proportional to the gradient: weights after a step compare gradients.
+    optim = {"steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
+    path = recipe_file(model={"dropout": 0.0}, optim=optim)
+    command = ["-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet"]
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            *command,
+            "--set",
+            f"output={tmp_path / 'two'}",
+        ],
+        env=ONE_THREAD,
+        check=True,
+        capture_output=True,
+        timeout=240,
+    )
+    train(load_recipe(path, [f"output={tmp_path / 'one'}"]), data_dir=corpus, quiet=True)
+    one, two = weights(tmp_path / "one" / "final"), weights(tmp_path / "two" / "final")
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-6)
+    readings = [(tmp_path / k / "metrics.jsonl").read_text().splitlines() for k in ("one", "two")]
+    for a, b in zip(*readings, strict=True):
+        a, b = json.loads(a), json.loads(b)
+        assert a["tokens"] == b["tokens"]
+        if "loss" in a:
+            assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+
+
+def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus, tmp_path):
+    """kill -9 at two random moments and once while a checkpoint is being written; then on to the end."""
+    path = recipe_file(optim={"steps": 40}, run={"checkpoint_every": 2})
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet", "--resume"]
+    subprocess.run([*command, "--set", f"output={tmp_path / 'whole'}"], env=ONE_THREAD, check=True, timeout=240)
+    rng = random.Random(0)
+
+    def start():
+        return subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def steps():
+        metrics = folder / "metrics.jsonl"
+        return len(metrics.read_text().splitlines()) if metrics.exists() else 0
+
+    for moment in ("random", "random", "writing"):
+        before, process = steps(), start()
+        deadline = time.monotonic() + 120
+        target = before + rng.randint(2, 6)
+        while time.monotonic() < deadline and process.poll() is None:
+            if moment == "writing" and list((folder / "checkpoints").glob("*.writing")):
+                break
+            if moment == "random" and steps() >= target:
+                break
+            time.sleep(0.0005)
+        assert process.poll() is None, process.stderr.read().decode()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list((folder / "checkpoints").glob("*.writing")), "the third kill should have torn a checkpoint"
+    assert not (folder / "final").exists()
+    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stderr.decode()
+    assert same(weights(folder / "final"), weights(tmp_path / "whole" / "final"))
+    assert not list((folder / "checkpoints").glob("*.writing"))
+    steps_read = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines() if '"loss"' in x]
+    assert steps_read == list(range(1, 41))  # no reading twice, none missing
+
+
+def test_it_learns_and_says_so(recipe_file, corpus):
+    path = recipe_file(optim={"steps": 60, "lr": 1e-2, "batch": 16, "micro_batch": 16}, run={"evaluate_every": 20})
+    final = train(load_recipe(path), data_dir=corpus, quiet=True)
+    readings = [json.loads(x) for x in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    validations = [r["validation"]["value"] for r in readings if "validation" in r]
+    assert validations[-1] < validations[0]
+    assert all(r["validation"]["standard_error"] > 0 for r in readings if "validation" in r)
+    model = AutoModelForMaskedLM.from_pretrained(final)
+    assert model.config.model_type == "bert"
+    assert len(list((final.parent / "checkpoints").glob("step-*"))) == 2  # run.keep
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": {"kind": "gpt2"}, "objective": {"name": "causal"}},
+        {"model": {"kind": "relative"}},
+        {"model": {"kind": "modernbert", "dropout": 0.0}, "optim": {"name": "muon"}},
+        {
+            "objective": {"prior": "fixed:0.15", "corruption": "80-10-10", "normalise": "token"},
+            "optim": {"name": "lamb"},
+        },
+        {"data": {"unit": "line", "pad_to_length": True, "files": ["small.txt"], "length": 48}},
+    ],
+    ids=["gpt", "u-PMLM-R", "modernbert-muon", "bert-lamb", "padded-lines"],
+)
+def test_every_kind_of_run(recipe_file, corpus, changes):
+    changes.setdefault("optim", {})["steps"] = 3
+    final = train(load_recipe(recipe_file(**changes)), data_dir=corpus, quiet=True)
+    assert (final / "model.safetensors").exists()
+    assert (final / "recipe.json").exists()
+
+
+def test_any_checkpoint_can_be_the_start(recipe_file, corpus, tiny_checkpoint):
+    path = recipe_file(init=str(tiny_checkpoint), optim={"steps": 1, "lr": 1e-12}, data={"length": 16})
+    final = train(load_recipe(path), data_dir=corpus, quiet=True)
+    before, after = weights(tiny_checkpoint), weights(final)
+    for name in before:
+        torch.testing.assert_close(after[name], before[name], rtol=1e-4, atol=1e-5)
+
+
+def test_refusals(recipe_file, corpus, tmp_path):
+    path = recipe_file(optim={"steps": 3})
+    train(load_recipe(path), data_dir=corpus, quiet=True)
+    with pytest.raises(AnyorderError, match="already holds a run"):
+        train(load_recipe(path), data_dir=corpus, quiet=True)
+    with pytest.raises(AnyorderError, match=r"different recipe \(optim.lr: 0.0015 -> 0.1\)"):
+        train(load_recipe(path, ["optim.lr=0.1"]), resume=True, data_dir=corpus, quiet=True)
+    with pytest.raises(AnyorderError, match="does not divide"):
+        train(load_recipe(path, ["optim.micro_batch=3", f"output={tmp_path / 'x'}"]), data_dir=corpus, quiet=True)
+    with pytest.raises(AnyorderError, match="names no data"):
+        train(load_recipe(path, ["data.files=[]", f"output={tmp_path / 'x'}"]), data_dir=corpus, quiet=True)
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(recipe_file, corpus, monkeypatch):
+    path = recipe_file(optim={"steps": 6}, run={"checkpoint_every": 3})
+    save, calls = torch.save, []
+
+    def full(value, target, *rest, **options):
+        calls.append(target)
+        if len(calls) == 2:
+            target.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        save(value, target, *rest, **options)
+
+    monkeypatch.setattr(torch, "save", full)
+    recipe = load_recipe(path)
+    with pytest.raises(AnyorderError, match="is the disk full"):
+        train(recipe, data_dir=corpus, quiet=True)
+    folder = checkpoint.Path(recipe.output) / "checkpoints"
+    assert [p.name for p in folder.iterdir()] == ["step-00000003"]
+    monkeypatch.setattr(torch, "save", save)
+    assert train(recipe, resume=True, data_dir=corpus, quiet=True).exists()
+
+
+def test_muon_update_is_orthogonal():
+    from anyorder.training.muon import orthogonalise
+
+    for shape in ((8, 24), (24, 8), (16, 16)):
+        matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        singular = torch.linalg.svdvals(orthogonalise(matrix))
+        assert singular.min() > 0.5
+        assert singular.max() < 1.3
