@@ -16,6 +16,7 @@ from torch import Tensor
 
 from anyorder.chains.transition import Array, Matrix, assemble, block_law, block_states, gibbs_matrix, joint, law
 from anyorder.conditionals.table import Table
+from anyorder.errors import AnyorderError
 from anyorder.samplers.adaptive import grow, mutual_influence
 
 KERNELS = ("gibbs", "parallel", "adaptive", "metropolis")
@@ -34,20 +35,19 @@ class Kernel:
     symmetric: bool  # treats all positions alike, so it inherits the world's symmetries
 
 
-def make_kernels(table: Table, names: list[str], blocks: list[int], seed: int = 0) -> list[Kernel]:
-    """The kernels ``names`` at the sizes ``blocks``; those that would only repeat another are left out."""
-    found: list[Kernel] = []
+def make_kernel(table: Table, name: str, block: int, seed: int = 0) -> Kernel:
+    """The kernel ``name`` at block size ``block``; Metropolis moves one position whatever it is."""
     truth = law(table)
-    for k in blocks:
-        if "gibbs" in names:
-            found.append(Kernel("gibbs", k, gibbs_matrix(table, k), truth, True))
-        if "parallel" in names and (k > 1 or "gibbs" not in names):  # one position alone is no product
-            found.append(Kernel("parallel", k, gibbs_matrix(table, k, parallel=True), truth, True))
-        if "adaptive" in names:
-            found.append(Kernel("adaptive", k, adaptive_matrix(table, k, seed=seed), truth, False))
-    if "metropolis" in names:
-        found.append(Kernel("metropolis", 1, metropolis_matrix(table), mrf_law(table), True))
-    return found
+    match name:
+        case "gibbs":
+            return Kernel(name, block, gibbs_matrix(table, block), truth, True)
+        case "parallel":
+            return Kernel(name, block, gibbs_matrix(table, block, parallel=True), truth, True)
+        case "adaptive":
+            return Kernel(name, block, adaptive_matrix(table, block, seed=seed), truth, False)
+        case "metropolis":
+            return Kernel(name, 1, metropolis_matrix(table), mrf_law(table), True)
+    raise AnyorderError(f"unknown kernel {name!r}: choose one of {', '.join(KERNELS)}")
 
 
 def single_conditionals(table: Table) -> Array:
@@ -121,18 +121,17 @@ def adaptive_matrix(
     n = table.length
     tie = measured_tie(table, seed) if tie is None else tie
     generator = torch.Generator().manual_seed(seed)
-    counts: dict[tuple[tuple[int, ...], ...], int] = {}
-    for _ in range(0, _BLOCK_DRAWS, 2**13):
-        keys, join = torch.rand(2, 2**13, n, generator=generator, dtype=torch.float64)
-        ties = tie[None].expand(2**13, -1, -1)
-        members = grow(ties, torch.ones_like(keys, dtype=torch.bool), keys, join, block, blocks, threshold, sharpness)
-        arrays, count = torch.unique(members.flatten(1), dim=0, return_counts=True)
-        for array, times in zip(arrays.view(-1, blocks, block).tolist(), count.tolist(), strict=True):
-            columns = tuple(tuple(sorted(i for i in column if i >= 0)) for column in zip(*array, strict=True))
-            counts[columns] = counts.get(columns, 0) + times
+    keys, join = torch.rand(2, _BLOCK_DRAWS, n, generator=generator, dtype=torch.float64)
+    ties = tie[None].expand(_BLOCK_DRAWS, -1, -1)
+    members = grow(ties, torch.ones_like(keys, dtype=torch.bool), keys, join, block, blocks, threshold, sharpness)
+    # What counts is who is drawn together, not the order of blocks: each column sorted, then rows as bytes.
+    columns_of = np.ascontiguousarray(members.transpose(1, 2).sort(-1).values.flatten(1).to(torch.int8).numpy())
+    as_bytes = columns_of.view(f"V{columns_of.shape[1]}").ravel()
+    _, first, count = np.unique(as_bytes, return_index=True, return_counts=True)
     conditionals = _Conditionals(table)
     weights: dict[tuple[int, ...], Array] = {}
-    for columns, times in counts.items():
+    for row, times in zip(columns_of[first].reshape(-1, block, blocks).tolist(), count.tolist(), strict=True):
+        columns = [tuple(i for i in column if i >= 0) for column in row]
         unknown = tuple(sorted(i for column in columns for i in column))
         drawn = np.full(conditionals.size, times / _BLOCK_DRAWS)
         for column in columns:

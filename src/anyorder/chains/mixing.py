@@ -91,6 +91,19 @@ def analyse(
     return Mixing(gap, poincare, time, is_bound, pi, reversible, 1, 1)
 
 
+def poincare_constant(matrix: Matrix, pi: Array) -> float:
+    """The least C with Var f ≤ C · ½ Σ π(x) P(x,y) (f(x) - f(y))² for all f, of a chain reversible in π.
+
+    For Gibbs with random masks the right-hand form is E_S E Var(f | x_-S). Infinite if the chain is reducible.
+    """
+    shape = structure(matrix)
+    if not shape.irreducible:
+        return math.inf
+    inside = shape.classes[0]
+    second, _ = _reversible_gaps(matrix[inside][:, inside], pi[inside])
+    return 1.0 / second if second > 0 else math.inf
+
+
 def in_balance(matrix: Matrix, pi: Array) -> bool:
     """Detailed balance, π(x) P(x, y) = π(y) P(y, x), to nine digits of every entry."""
     if sparse.issparse(matrix):

@@ -50,10 +50,10 @@ def block_loss(profile: Array, block: int) -> float:
 
 
 def even_schedule(length: int, steps: int) -> list[int]:
-    """How many positions each of ``steps`` parallel steps commits: as even as can be, larger steps first."""
+    """How many positions each step of :func:`anyorder.samplers.parallel` commits: ⌊N t/K⌋ in all by step t."""
     if not 1 <= steps <= length:
         raise AnyorderError(f"{steps} steps for {length} positions: use 1 to {length}")
-    return [length // steps + (i < length % steps) for i in range(steps)]
+    return [length * (t + 1) // steps - length * t // steps for t in range(steps)]
 
 
 def schedule_loss(profile: Array, schedule: list[int]) -> float:

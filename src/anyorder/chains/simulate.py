@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyorder.chains.efficiency import terms, weighted_masks
 from anyorder.chains.family import Family, Mask
@@ -104,7 +105,7 @@ def _weights(
     return weights
 
 
-def _newton(family: Family, weights: dict[Mask, Array], repeats: int) -> tuple[Array, Array]:
+def _newton(family: Family, weights: dict[Mask, Array], repeats: int) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise Σ_A ⟨w_A, log Z_A(θ)⟩ for every repeat: (θ̂ [R, d], converged [R])."""
     d, v, n = family.size, family.p.shape[0], family.length
     features, p = family.features.reshape(-1, d), family.p.ravel()

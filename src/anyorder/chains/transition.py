@@ -74,8 +74,18 @@ def gibbs_matrix(table: Table, block: int, parallel: bool = False) -> Matrix:
     n = table.length
     if not 1 <= block <= n:
         raise AnyorderError(f"a block of {block} in a world of {n} positions: use sizes from 1 to {n}")
-    weight = np.full(table.states.shape[0], 1.0 / comb(n, block))
+    weight = 1.0 / comb(n, block)
     return assemble(table, block, {s: weight * redraw(table, s, parallel) for s in combinations(range(n), block)})
+
+
+def masked_matrix(table: Table, counts: Array) -> Matrix:
+    """Gibbs whose mask has a size drawn from ``counts`` [N+1] and is then uniform: the chain of a masking prior."""
+    n = table.length
+    weights = {}
+    for k in np.flatnonzero(counts):
+        for s in combinations(range(n), int(k)):
+            weights[s] = counts[k] / comb(n, int(k)) * redraw(table, s, parallel=False)
+    return assemble(table, int(np.flatnonzero(counts)[-1]), weights)
 
 
 def redraw(table: Table, block: tuple[int, ...], parallel: bool) -> Array:
@@ -104,8 +114,8 @@ def assemble(table: Table, block: int, weights: dict[tuple[int, ...], Array]) ->
     subsets = [d for j in range(block + 1) for d in combinations(range(n), j)]
     reachable = sum((v - 1) ** len(d) for d in subsets)  # nonzeros of a row, at most
     is_sparse = reachable < _SPARSE_BELOW * m
-    # Its nonzeros with their indices, or the dense matrix and what the analysis makes of it; and the sums over S.
-    need = 8.0 * m * ((4 * reachable if is_sparse else 4 * m) + len(subsets))
+    # Its nonzeros with their indices, or the dense matrix and the powers the analysis makes of it; the sums over S.
+    need = 8.0 * m * ((4 * reachable if is_sparse else 8 * m) + len(subsets))
     require_memory(need, f"the transition matrix of {m} states with blocks of {block}")
     column = {d: i for i, d in enumerate(subsets)}
     total = np.zeros((len(subsets), m))  # Σ_{S ⊇ D} w_S, by D

@@ -1,0 +1,64 @@
+"""One way to make a figure: matplotlib if it is there, a clear sentence if not, a file or bytes for a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+from anyorder.errors import AnyorderError
+
+
+def new_figure(columns: int = 1, rows: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row, ready to draw on; never needs a screen."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'") from None
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False
+    )
+    for ax in axes.flat:
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes.flat)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write the figure to ``path`` and forget it."""
+    import matplotlib.pyplot as plt
+
+    try:
+        figure.savefig(path, dpi=85)
+    except (OSError, ValueError) as error:
+        raise AnyorderError(f"cannot write the plot {path}: {error}") from None
+    finally:
+        plt.close(figure)
+
+
+def embedded(figure: Any) -> str:
+    """The figure as a data URI, for a page that needs no other file."""
+    import matplotlib.pyplot as plt
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=85)
+    plt.close(figure)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def check_plot_path(path: Path | None) -> None:
+    """Fail before the work, not after it, where a plot could not be written."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise AnyorderError(f"there is no folder {path.parent} for the plot: create it first")
+    if path.suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise AnyorderError(f"cannot plot to {path.name!r}: use a name that ends in .png, .svg or .pdf")
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'")
