@@ -58,7 +58,7 @@ def pieces(
     if not texts:
         return []
     encoded = tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)
-    rows = []
+    rows: list[Piece] = []
     for i, ids in enumerate(encoded["input_ids"]):
         _check(tokenizer, ids, f"text {i + first}")
         if strict and len(ids) > room:
@@ -67,20 +67,48 @@ def pieces(
                 "or leave out --strict to score it in windows"
             )
         words = word_numbers(tokenizer, encoded, i)
-        done = 0
-        while done < len(ids):
-            end = min(done + (step if done else room), len(ids))
-            begin = max(0, end - room)
-            rows.append(
-                Piece(
-                    text=i,
-                    tokens=[*before, *ids[begin:end], *after],
-                    start=len(before) + done - begin,
-                    stop=len(before) + end - begin,
-                    words=[-1] * len(before) + words[begin:end] + [-1] * len(after),
-                )
+        rows += windows(ids, words, before, after, room, step, text=i)
+    return rows
+
+
+def windows(
+    ids: Sequence[int],
+    words: Sequence[int],
+    before: list[int],
+    after: list[int],
+    room: int,
+    step: int,
+    *,
+    given: int = 0,
+    text: int = 0,
+) -> list[Piece]:
+    """Rows that score ``ids[given:]``, each token once, given ``ids[:given]`` as far as they fit.
+
+    Args:
+        ids: Tokens without special ones.
+        words: The word each belongs to.
+        before: Special tokens in front of every row.
+        after: Special tokens behind every row.
+        room: Tokens a row takes beside the special ones.
+        step: New tokens a further row.
+        given: Tokens that are observed and not scored.
+        text: The number of the text.
+    """
+    rows = []
+    done = given
+    while done < len(ids):
+        end = min(max(room, done + step), len(ids))
+        begin = max(0, end - room)
+        rows.append(
+            Piece(
+                text=text,
+                tokens=[*before, *ids[begin:end], *after],
+                start=len(before) + done - begin,
+                stop=len(before) + end - begin,
+                words=[-1] * len(before) + list(words[begin:end]) + [-1] * len(after),
             )
-            done = end
+        )
+        done = end
     return rows
 
 

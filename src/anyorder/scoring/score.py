@@ -151,21 +151,17 @@ def score(
     rows = pieces(lm.tokenizer, texts, lm.max_length, stride=stride, strict=strict, first=first)
     terms: list[list[tuple[str, float]]] = [[] for _ in texts]
     log_prob, variance, windows = [0.0] * len(texts), [0.0] * len(texts), [0] * len(texts)
-    answers: dict[int, tuple[list[float], float]] = {}
-    for batch in batches(rows, method, lm.conditionals.pad_id):
-        chosen = [rows[i] for i in batch]
-        values, errors = method(lm.conditionals, *pad(chosen, lm.conditionals.pad_id), chosen)
-        for i, piece, value, error in zip(batch, chosen, values.tolist(), errors.tolist(), strict=True):
-            answers[i] = (value[piece.start : piece.stop], error)
+
+    def report(done: int) -> None:
         if progress is not None:
-            progress(len(texts) * len(answers) // len(rows))
-    for i, piece in enumerate(rows):
-        values_, error = answers[i]
-        log_prob[piece.text] += math.fsum(values_)
+            progress(len(texts) * done // len(rows))
+
+    for piece, (values, error) in zip(rows, score_pieces(lm.conditionals, rows, method, report), strict=True):
+        log_prob[piece.text] += math.fsum(values)
         variance[piece.text] += error**2
         windows[piece.text] += 1
         names = lm.tokenizer.convert_ids_to_tokens(piece.tokens[piece.start : piece.stop])
-        terms[piece.text] += zip(names, values_, strict=True)
+        terms[piece.text] += zip(names, values, strict=True)
     return [
         Score(
             text=text,
@@ -178,6 +174,21 @@ def score(
         )
         for i, text in enumerate(texts)
     ]
+
+
+def score_pieces(
+    conditionals: Conditionals, rows: Sequence[Piece], method: Method, progress: Progress | None = None
+) -> list[tuple[list[float], float]]:
+    """For each row the terms of its scored tokens, and the standard error of their sum."""
+    answers: dict[int, tuple[list[float], float]] = {}
+    for batch in batches(rows, method, conditionals.pad_id):
+        chosen = [rows[i] for i in batch]
+        values, errors = method(conditionals, *pad(chosen, conditionals.pad_id), chosen)
+        for i, piece, value, error in zip(batch, chosen, values.tolist(), errors.tolist(), strict=True):
+            answers[i] = (value[piece.start : piece.stop], error)
+        if progress is not None:
+            progress(len(answers))
+    return [answers[i] for i in range(len(rows))]
 
 
 def batches(rows: Sequence[Piece], method: Method, pad_id: int | None) -> Iterator[list[int]]:
