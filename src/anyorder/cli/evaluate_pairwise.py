@@ -36,6 +36,10 @@ def evaluate_pairwise(
     scheme: Annotated[str, typer.Option(help="random: two tokens anywhere; contiguous: two adjacent ones.")] = "random",
     examples: Annotated[int, typer.Option(min=1, help="How many lines, drawn at random.")] = 100,
     method: Annotated[list[str] | None, typer.Option(help="A construction; may be repeated. All if absent.")] = None,
+    size: Annotated[int, typer.Option(min=2, max=4, help="Tokens masked together; more than two need few tokens.")] = 2,
+    support: Annotated[
+        int | None, typer.Option(min=2, help="With --size 3 or 4: so many tokens a position, not the whole vocabulary.")
+    ] = None,
     tail: Annotated[
         float | None, typer.Option(help="Examine only the rows that carry mass (ag and mlm; no A-KL), e.g. 1e-3.")
     ] = None,
@@ -54,31 +58,48 @@ def evaluate_pairwise(
     Every finished example is written down at once; a run that was stopped goes on with --resume and ends with the same
     table. Lines that are empty, too short or too long are left out and counted.
     """
-    methods = [choose(m, _METHODS, "method") for m in method or (_METHODS if tail is None else ("mlm", "ag"))]
+    possible = ("mlm", "ag") if tail is not None else _METHODS if size == 2 else ("mlm", "mrf", "hcb", "ag")
+    methods = [choose(m, possible, "method") for m in method or possible]
     methods = [m for m in _METHODS if m in methods]
-    if tail is not None and (not 0 < tail < 1 or not set(methods) <= {"mlm", "ag"}):
-        raise AnyorderError("--tail takes a probability such as 1e-3, and only mlm and ag can be had with it")
+    if tail is not None and (not 0 < tail < 1 or size > 2):
+        raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
     lm = load_model(model, allow_pickle)
     from anyorder.evaluation.pairs import draw_examples
     from anyorder.evaluation.pairwise import Journal, by_distance, run, table
 
-    drawn = draw_examples(lm, data, scheme, examples, seed)
+    if size > 2:
+        from anyorder.joints.many import check_size
+
+        check_size(min(support or lm.conditionals.vocab_size, lm.conditionals.vocab_size), size)
+    drawn = draw_examples(lm, data, scheme, examples, seed, size)
     settings: dict[str, Any] = {
         "model": lm.name,
         "vocab_size": lm.conditionals.vocab_size,
         "data": data,
         "scheme": scheme,
         "methods": methods,
+        "size": size,
+        "support": support,
         "tail": tail,
         "seed": seed,
     }
     stem = Path(data).name.removesuffix(".xz").removesuffix(".gz").removesuffix(".txt")
-    journal = Journal(out or Path("runs") / f"pairwise-{stem}-{scheme}.jsonl", settings, resume=resume)
+    journal = Journal(
+        out or Path("runs") / f"pairwise-{stem}-{scheme}{'' if size == 2 else size}.jsonl", settings, resume=resume
+    )
     with progress(quiet=json) as bar:
-        rows_each = 2 * lm.conditionals.vocab_size
+        rows_each = size * min(support or lm.conditionals.vocab_size, lm.conditionals.vocab_size) ** (size - 1)
         done = min(len(journal.records), len(drawn.examples))
         task = bar.add_task("passes", total=rows_each * len(drawn.examples), completed=rows_each * done)
-        records = run(lm, drawn.examples, methods, journal, tail=tail, report=lambda rows: bar.advance(task, rows))
+        records = run(
+            lm,
+            drawn.examples,
+            methods,
+            journal,
+            tail=tail,
+            support=support,
+            report=lambda rows: bar.advance(task, rows),
+        )
     rows = table(records, methods, seed)
     if plot is not None:
         from anyorder.joints.plot import distance_plot
@@ -110,7 +131,7 @@ def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("method", "U-PPL", "P-PPL", "A-KL", "G-KL", box=SIMPLE)
-    table.title = f"{settings['scheme']} pairs, {settings['examples']} examples (95 % intervals)"
+    table.title = f"{settings['scheme']}, {settings['size']} tokens, {settings['examples']} examples (95 % intervals)"
     for row in rows:
         cells = []
         for name, digits in (("u_ppl", 2), ("p_ppl", 2), ("a_kl", 4), ("g_kl", 4)):

@@ -22,21 +22,30 @@ _CHUNK = 1000  # lines given to the tokenizer at once
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A text and the two positions S = (a, b), a < b, that are masked in it."""
+    """A text and the positions S that are masked in it, two of them unless said otherwise, in ascending order."""
 
     line: int  # in the file, from 1
     tokens: Tensor  # [N] with the gold tokens in place
-    a: int
-    b: int
+    positions: tuple[int, ...]
 
     @property
-    def gold(self) -> tuple[int, int]:
-        """(w_a, w_b)."""
-        return int(self.tokens[self.a]), int(self.tokens[self.b])
+    def a(self) -> int:
+        """The first position."""
+        return self.positions[0]
+
+    @property
+    def b(self) -> int:
+        """The last position."""
+        return self.positions[-1]
+
+    @property
+    def gold(self) -> tuple[int, ...]:
+        """The tokens w_S."""
+        return tuple(int(self.tokens[p]) for p in self.positions)
 
     @property
     def distance(self) -> int:
-        """Tokens between the two, 0 if they are adjacent (appendix E)."""
+        """Tokens between the first and the last, 0 if they are adjacent (appendix E)."""
         return self.b - self.a - 1
 
 
@@ -55,7 +64,7 @@ class Drawn:
         return {"empty": self.empty, "short": self.short, "long": self.long}
 
 
-def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int) -> Drawn:
+def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size: int = 2) -> Drawn:
     """``n`` examples from lines of a file in random order; fewer if the file has fewer usable lines.
 
     Which pair a line gives depends on the line and the seed only, so that runs of different length share examples.
@@ -77,28 +86,37 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int) -> Dr
         )
         for (number, text), ids in zip(chunk, encoded, strict=True):
             tokens = torch.tensor(ids, dtype=torch.long)
-            pairs = candidates(tokens, special, scheme) if len(ids) <= lm.max_length else None
-            if pairs is None or len(pairs) == 0:
-                counts["long" if pairs is None else "short"] += 1
+            places = torch.nonzero(~torch.isin(tokens, special)).squeeze(1)
+            generator = generator_for(seed, scheme, size, text)
+            positions = draw(places, scheme, size, generator) if len(ids) <= lm.max_length else None
+            if positions is None:
+                counts["long" if len(ids) > lm.max_length else "short"] += 1
             elif len(examples) < n:
-                pick = int(torch.randint(len(pairs), (1,), generator=generator_for(seed, scheme, text)))
-                a, b = pairs[pick].tolist()
-                examples.append(Example(number + 1, tokens, a, b))
+                examples.append(Example(number + 1, tokens, positions))
     if not examples:
         raise AnyorderError(
-            f"{path} has no line with two tokens to mask ({counts['empty']} empty, {counts['short']} too short, "
+            f"{path} has no line with {size} tokens to mask ({counts['empty']} empty, {counts['short']} too short, "
             f"{counts['long']} too long for the model): give a file with a sentence a line"
         )
     return Drawn(examples, **counts)
 
 
-def candidates(tokens: Tensor, special: Tensor, scheme: str) -> Tensor:
-    """[P, 2] the pairs (a, b), a < b, of text positions that ``scheme`` may draw."""
-    places = torch.nonzero(~torch.isin(tokens, special)).squeeze(1)
+def draw(places: Tensor, scheme: str, size: int, generator: torch.Generator) -> tuple[int, ...] | None:
+    """``size`` of the text positions ``places``, in ascending order; None if there are too few."""
     if scheme == "random":
-        return torch.combinations(places, 2)
-    pairs = torch.stack([places[:-1], places[1:]], 1)
-    return pairs[pairs[:, 1] == pairs[:, 0] + 1]
+        if len(places) < size:
+            return None
+        return tuple(sorted(places[torch.randperm(len(places), generator=generator)[:size]].tolist()))
+    starts = runs(places, size)
+    if len(starts) == 0:
+        return None
+    start = int(starts[torch.randint(len(starts), (1,), generator=generator)])
+    return tuple(range(start, start + size))
+
+
+def runs(places: Tensor, size: int) -> Tensor:
+    """Where ``size`` adjacent positions of ``places`` begin."""
+    return places[: len(places) - size + 1][(places[size - 1 :] - places[: len(places) - size + 1]) == size - 1]
 
 
 def text_pairs(lm: MaskedLM, text: str) -> Iterator[Example]:
@@ -107,5 +125,5 @@ def text_pairs(lm: MaskedLM, text: str) -> Iterator[Example]:
     if len(tokens) > lm.max_length:
         raise AnyorderError(f"the text takes {len(tokens)} tokens, but the model holds {lm.max_length}: shorten it")
     special = torch.tensor(lm.tokenizer.all_special_ids, dtype=torch.long)
-    for a, b in candidates(tokens, special, "contiguous").tolist():
-        yield Example(1, tokens, a, b)
+    for start in runs(torch.nonzero(~torch.isin(tokens, special)).squeeze(1), 2).tolist():
+        yield Example(1, tokens, (start, start + 1))

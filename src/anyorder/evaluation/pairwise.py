@@ -14,16 +14,20 @@ import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.evaluation.pairs import Example
+from anyorder.joints.many import many, many_hcb, many_mrf, many_product, many_tables
 from anyorder.joints.methods import derive
 from anyorder.joints.product import product
 from anyorder.joints.support import adaptive
 from anyorder.joints.tables import masked_marginals, pair_tables
 from anyorder.metrics.pairwise import PairScore, PairwiseRow, score_pair, summarise
+from anyorder.metrics.pairwise_many import score_many
 
 if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 Record = dict[str, Any]
+# What there is for more than two positions; MRF-logit would need the logits of all of them.
+MANY = {"mlm": many_product, "mrf": many_mrf, "hcb": many_hcb, "ag": many}
 
 
 class Journal:
@@ -78,26 +82,26 @@ def run(
     journal: Journal,
     *,
     tail: float | None = None,
+    support: int | None = None,
     report: Callable[[int], object] = lambda rows: None,
 ) -> list[Record]:
     """Work out the examples the journal lacks; returns the records of all, in order."""
     for index, example in enumerate(examples):
         if index < len(journal.records):
-            if (journal.records[index]["line"], journal.records[index]["a"], journal.records[index]["b"]) != (
-                example.line,
-                example.a,
-                example.b,
-            ):
+            done = journal.records[index]
+            if (done["line"], done["positions"]) != (example.line, list(example.positions)):
                 raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to begin anew")
             continue
         began = time.perf_counter()
         with torch.inference_mode():
-            scores, rows = _scores(lm, example, methods, tail, report)
+            if len(example.positions) > 2:
+                scores, rows = _many_scores(lm, example, methods, support, report)
+            else:
+                scores, rows = _scores(lm, example, methods, tail, report)
         journal.add(
             {
                 "line": example.line,
-                "a": example.a,
-                "b": example.b,
+                "positions": list(example.positions),
                 "distance": example.distance,
                 "gold": lm.tokenizer.convert_ids_to_tokens(list(example.gold)),
                 "scores": {name: score.to_dict() for name, score in scores.items()},
@@ -113,12 +117,12 @@ def _scores(
 ) -> tuple[dict[str, PairScore], int]:
     """The scores of every method on one example, and how many rows of the model they took."""
     where = (lm.conditionals, example.tokens, example.a, example.b)
+    a, b = example.gold
     if tail is None:
         tables = pair_tables(*where, report=report)
         joints = {method: derive(tables, method) for method in methods}
-        return score_pair(tables, joints, example.gold), 2 * tables.vocab_size
-    a, b = example.gold
-    joint = adaptive(*where, tail=tail, include=example.gold, report=report)
+        return score_pair(tables, joints, (a, b)), 2 * tables.vocab_size
+    joint = adaptive(*where, tail=tail, include=(a, b), report=report)
     log_q_a, log_q_b = joint.known_row(1, b), joint.known_row(0, a)  # the model's own, given the gold tokens
     scores = {}
     for method in methods:
@@ -131,9 +135,21 @@ def _scores(
     return scores, joint.rows_asked
 
 
+def _many_scores(
+    lm: MaskedLM, example: Example, methods: Sequence[str], support: int | None, report: Callable[[int], object]
+) -> tuple[dict[str, PairScore], int]:
+    """The same for three or four positions, over ``support`` tokens of each."""
+    tables = many_tables(
+        lm.conditionals, example.tokens, example.positions, support=support, include=example.gold, report=report
+    )
+    joints = {method: MANY[method](tables) for method in methods}
+    return score_many(tables, joints, example.gold), sum(kept.numel() for kept in tables.kept)
+
+
 def table(records: Sequence[Record], methods: Sequence[str], seed: int) -> list[PairwiseRow]:
     """Table 1 from the records."""
-    return summarise({m: [PairScore(**r["scores"][m]) for r in records] for m in methods}, seed=seed)
+    scores = {m: [PairScore(**r["scores"][m]) for r in records] for m in methods}
+    return summarise(scores, seed=seed, size=len(records[0]["positions"]))
 
 
 def by_distance(records: Sequence[Record], methods: Sequence[str]) -> list[dict[str, Any]]:
@@ -141,6 +157,7 @@ def by_distance(records: Sequence[Record], methods: Sequence[str]) -> list[dict[
     out = []
     for distance in sorted({int(r["distance"]) for r in records}):
         here = [r for r in records if r["distance"] == distance]
-        nll = {m: sum(r["scores"][m]["p_nll"] for r in here) / (2 * len(here)) for m in methods}
+        tokens = sum(len(r["positions"]) for r in here)
+        nll = {m: sum(r["scores"][m]["p_nll"] for r in here) / tokens for m in methods}
         out.append({"distance": distance, "examples": len(here), "nll": nll})
     return out

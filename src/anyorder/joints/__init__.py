@@ -2,6 +2,7 @@
 
 from anyorder.joints.arnold_gokhale import arnold_gokhale
 from anyorder.joints.hcb import hcb
+from anyorder.joints.many import many, many_tables
 from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.mrf import mrf
 from anyorder.joints.pair import PairJoint
@@ -19,6 +20,8 @@ __all__ = [
     "arnold_gokhale",
     "derive",
     "hcb",
+    "many",
+    "many_tables",
     "mrf",
     "pair_tables",
     "product",

@@ -67,7 +67,9 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
     for method in records[0]["scores"]:
         means, errors = [], []
         for d in distances:
-            nll = torch.tensor([r["scores"][method]["p_nll"] / 2 for r in records if r["distance"] == d])
+            nll = torch.tensor(
+                [r["scores"][method]["p_nll"] / len(r["positions"]) for r in records if r["distance"] == d]
+            )
             means.append(float(nll.mean()))
             errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else 0.0)
         axis.errorbar(distances, means, errors, marker="o", ms=3, lw=1.2, label=method, color=COLOURS.get(method))

@@ -117,8 +117,10 @@ def score_pair(tables: PairTables, joints: Mapping[str, PairJoint], gold: tuple[
     return out
 
 
-def summarise(scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, resamples: int = 2000) -> list[PairwiseRow]:
-    """The rows of Table 1, one a method, with percentile bootstrap intervals over examples.
+def summarise(
+    scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, resamples: int = 2000, size: int = 2
+) -> list[PairwiseRow]:
+    """The rows of Table 1, one a method, with percentile bootstrap intervals over examples of ``size`` tokens each.
 
     All methods are resampled with the same draws, since they were measured on the same examples.
     """
@@ -133,13 +135,13 @@ def summarise(scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, resam
         means = table[draws].mean(1)  # [resamples, 4]
         low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
         cells = {
-            name: Interval(*(_statistic(name, float(x)) for x in (table[:, i].mean(), low[i], high[i])))
+            name: Interval(*(_statistic(name, float(x), size) for x in (table[:, i].mean(), low[i], high[i])))
             for i, name in enumerate(METRICS)
         }
         rows.append(PairwiseRow(method, n, **cells))
     return rows
 
 
-def _statistic(metric: str, mean: float) -> float:
-    """exp(mean / 2) for the perplexities (two tokens an example), the mean itself for the divergences."""
-    return float(torch.tensor(mean / 2, dtype=torch.float64).exp()) if metric.endswith("ppl") else mean
+def _statistic(metric: str, mean: float, size: int) -> float:
+    """exp(mean / size) for the perplexities, which count tokens, the mean itself for the divergences."""
+    return float(torch.tensor(mean / size, dtype=torch.float64).exp()) if metric.endswith("ppl") else mean
