@@ -5,32 +5,10 @@ import random
 import pytest
 import yaml
 
-WORDS = (  # a line of words reads better than a list of quotes
-    [
-        "the",
-        "a",
-        "old",
-        "young",
-        "man",
-        "woman",
-        "dog",
-        "door",
-        "house",
-        "sea",
-        "walked",
-        "opened",
-        "saw",
-        "found",
-        "lost",
-        "into",
-        "out",
-        "of",
-        "and",
-        "but",
-        "then",
-        "slowly",
-    ]
-)
+WORDS = [
+    *("the", "a", "old", "young", "man", "woman", "dog", "door", "house", "sea", "walked", "opened"),
+    *("saw", "found", "lost", "into", "out", "of", "and", "but", "then", "slowly"),
+]
 
 
 @pytest.fixture(scope="session")

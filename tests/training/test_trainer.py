@@ -75,18 +75,10 @@ def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path):
     # With eps this large Adam's update is proportional to the gradient: weights after a step compare gradients.
     optim = {"steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
     path = recipe_file(model={"dropout": 0.0}, optim=optim)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = ["-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet"]
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node=2",
-            *command,
-            "--set",
-            f"output={tmp_path / 'two'}",
-        ],
+        [sys.executable, *torchrun, *command, "--set", f"output={tmp_path / 'two'}"],
         env=ONE_THREAD,
         check=True,
         capture_output=True,

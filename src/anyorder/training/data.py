@@ -13,10 +13,10 @@ import json
 import lzma
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -32,8 +32,8 @@ def open_text(path: Path) -> IO[str]:
     """A text file for reading, plain or compressed (.xz, .gz)."""
     if not path.is_file():
         raise AnyorderError(_MISSING.format(path=path))
-    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-    return cast(IO[str], opener(path, "rt", encoding="utf-8"))
+    openers: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
+    return cast(IO[str], openers.get(path.suffix, open)(path, "rt", encoding="utf-8"))
 
 
 def documents(path: Path, unit: str = "document") -> Iterator[Document]:

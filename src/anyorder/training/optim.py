@@ -16,7 +16,7 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
     """One optimiser, or two with Muon: hidden matrices to Muon, the rest (embeddings, head, norms, biases) to AdamW."""
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if recipe.name == "muon":
-        hidden = {n: p for n, p in named.items() if (p.ndim == 2 and ".layers." in n) or (p.ndim == 2 and ".layer." in n)}
+        hidden = {n: p for n, p in named.items() if p.ndim == 2 and (".layers." in n or ".layer." in n)}
         if not hidden:
             raise AnyorderError("muon found no hidden matrices in this model: use optim.name: adamw")
         rest = {n: p for n, p in named.items() if n not in hidden}

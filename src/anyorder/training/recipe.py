@@ -123,8 +123,12 @@ _CHOICES = {
 _POSITIVE = ("data.length", "optim.steps", "optim.batch", "optim.micro_batch", "run.checkpoint_every", "run.log_every")
 
 
-def from_dict(values: dict[str, Any], kind: type[T] = Recipe, prefix: str = "") -> T:  # type: ignore[assignment]
+def from_dict(values: dict[str, Any]) -> Recipe:
     """A recipe from nested dictionaries; every key must exist and every value must have its field's type."""
+    return _group(values, Recipe, "")
+
+
+def _group(values: dict[str, Any], kind: type[T], prefix: str) -> T:
     hints = get_type_hints(kind)
     known: dict[str, Any] = {}
     for key, value in values.items():
@@ -136,7 +140,7 @@ def from_dict(values: dict[str, Any], kind: type[T] = Recipe, prefix: str = "") 
         if dataclasses.is_dataclass(hints[key]):
             if not isinstance(value, dict):
                 raise AnyorderError(f"recipe key {name!r} is a group: write its settings indented below it")
-            known[key] = from_dict(value, hints[key], f"{name}.")  # type: ignore[arg-type]
+            known[key] = _group(value, hints[key], f"{name}.")
         else:
             known[key] = _checked(name, value, getattr(kind(), key))
     return kind(**known)

@@ -78,7 +78,8 @@ class _Run:
         self.causal = recipe.objective.name == "causal"
         self.device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(recipe.seed)  # initial weights
-        self.model = self._model().to(self.device)
+        self.model = self._model()
+        self.model.to(self.device)  # type: ignore[arg-type]  # transformers wraps `to` in a way mypy misreads
         self.optimizers = build_optimizers(self.model, recipe.optim)
         if self.start:
             checkpoints.restore(self.start, self.optimizers)
