@@ -1,8 +1,8 @@
 """What every benchmark shares. Figures are ratios measured in one run: seconds alone say more about the machine.
 
 Two things are timed by turns (a, b, a, b, ...), so that a busy neighbour disturbs both alike, and the ratio is the
-median over turns. On a busy machine set OMP_NUM_THREADS=1: threads that wait for
-each other measure the neighbours. Peak memory is that of a process of its own.
+median over turns. On a busy machine set OMP_NUM_THREADS=1: threads that wait for each other measure the
+neighbours. Peak memory is that of a process of its own.
 """
 
 from __future__ import annotations
@@ -50,17 +50,25 @@ class Ratio:
         return f"{text}; asked: {bound}: {'ok' if self.ok else 'SHORT'}"
 
 
-def turns(functions: dict[str, Callable[[], Any]], repeats: int = 7, warmup: int = 1) -> dict[str, list[float]]:
-    """Seconds of each function, ``repeats`` turns of all of them one after the other."""
+def turns(
+    functions: dict[str, Callable[[], Any]],
+    repeats: int = 7,
+    warmup: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each function, ``repeats`` turns of all of them one after the other.
+
+    ``clock=time.process_time`` counts this process's own work on one thread, which a busy neighbour cannot stretch.
+    """
     for _ in range(warmup):
         for function in functions.values():
             function()
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             function()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return seconds
 
 
