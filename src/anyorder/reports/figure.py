@@ -33,7 +33,7 @@ def save_figure(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     try:
-        figure.savefig(path, dpi=85)
+        figure.savefig(path, dpi=72)
     except (OSError, ValueError) as error:
         raise AnyorderError(f"cannot write the plot {path}: {error}") from None
     finally:
@@ -45,7 +45,7 @@ def embedded(figure: Any) -> str:
     import matplotlib.pyplot as plt
 
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=85)
+    figure.savefig(buffer, format="png", dpi=72)
     plt.close(figure)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
