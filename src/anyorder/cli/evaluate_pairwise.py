@@ -63,6 +63,7 @@ def evaluate_pairwise(
     methods = [m for m in _METHODS if m in methods]
     if tail is not None and (not 0 < tail < 1 or size > 2):
         raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
+    choose(scheme, ("random", "contiguous"), "scheme")
     lm = load_model(model, allow_pickle)
     from anyorder.evaluation.pairs import draw_examples
     from anyorder.evaluation.pairwise import Journal, by_distance, run, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_RIDGE = 1e-10  # relative; keeps the least squares solvable when the steps become parallel
+_PARALLEL = 1e-10  # a step whose new direction is this small a part of it says nothing more than those after it
 
 
 class Anderson:
@@ -34,11 +34,34 @@ class Anderson:
         m = len(self._f) - 1
         if m == 0:
             return g
-        df = torch.stack([self._f[i + 1] - self._f[i] for i in range(m)], 1)  # [D, m]
-        dx = torch.stack([self._x[i + 1] - self._x[i] for i in range(m)], 1)
-        left = df * root[:, None]
-        ridge = _RIDGE * left.norm() * torch.eye(m, dtype=x.dtype, device=x.device)
-        right = torch.cat([f * root, torch.zeros(m, dtype=x.dtype, device=x.device)])
-        gamma = torch.linalg.lstsq(torch.cat([left, ridge]), right[:, None]).solution[:, 0]
-        proposal = g - (dx + df) @ gamma
+        # Newest first, since older ones are the first to be left out.
+        df = [self._f[i + 1] - self._f[i] for i in reversed(range(m))]
+        dx = [self._x[i + 1] - self._x[i] for i in reversed(range(m))]
+        gamma = _least_squares([d * root for d in df], f * root)
+        proposal = g - sum((c * (x + y) for c, x, y in zip(gamma, dx, df, strict=False)), torch.zeros_like(g))
         return proposal if bool(torch.isfinite(proposal).all()) else g
+
+
+def _least_squares(columns: list[Tensor], target: Tensor) -> list[float]:
+    """Coefficients of the first independent ``columns`` that come nearest to ``target`` (modified Gram–Schmidt).
+
+    Not LAPACK's: its answer changes in the last digits from call to call, and a resumed run must end like an
+    uninterrupted one.
+    """
+    basis: list[Tensor] = []
+    r: list[list[float]] = []  # r[j][i] = <basis i, column j>
+    for column in columns:
+        rest, row = column, []
+        for q in basis:
+            row.append(float((q * rest).sum()))
+            rest = rest - row[-1] * q
+        norm = float(rest.norm())
+        if norm <= _PARALLEL * float(column.norm()):
+            break
+        r.append([*row, norm])
+        basis.append(rest / norm)
+    right = [float((q * target).sum()) for q in basis]
+    gamma = [0.0] * len(basis)
+    for i in reversed(range(len(basis))):
+        gamma[i] = (right[i] - sum(r[j][i] * gamma[j] for j in range(i + 1, len(basis)))) / r[i][i]
+    return gamma
