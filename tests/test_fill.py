@@ -157,7 +157,7 @@ def test_the_posterior_of_the_length_is_bayes_rule(text):
         assert float(by_length[n - 1]) == pytest.approx(sum(p for f, p in exact.items() if len(f) == n), abs=1e-9)
 
 
-def test_completions_of_all_lengths_are_one_distribution():
+def test_completions_of_all_lengths_are_ranked_as_one_distribution():
     lm = world_lm()
     exact = truth(lm, "a b ? a b", range(1, 4))
     found = fill(lm, "a b ___{1-3} a b", top=100, beam=100)
@@ -165,35 +165,47 @@ def test_completions_of_all_lengths_are_one_distribution():
     for c in found:
         assert math.exp(c.log_prob) == pytest.approx(exact[tuple(c.fills[0].split())], abs=1e-9)
     assert sum(math.exp(c.log_prob) for c in found) == pytest.approx(1.0)
+    assert [c.log_prob for c in found] == sorted((c.log_prob for c in found), reverse=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
-    [("b ___{1-3} b", "c a"), ("a b ___{1-3} b c", "c a"), ("a b ___{1-4} a b", "c"), ("c a ___{1-3} b c", "b c a")],
+    ("text", "answer"), [("b ? b", "c a"), ("a b ? b c", "c a"), ("c a ? b c", "b c a"), ("a b ? a b", "c")]
 )
-def test_the_length_is_the_one_the_text_needs_not_the_shortest(text, answer):
-    # Words go round a b c: only one length closes the circle. The noise is such that summing log q alone would
-    # favour short blanks.
-    best = fill(world_lm(noise=0.3), text)[0]
+def test_the_length_is_the_one_the_text_calls_for_not_the_shortest(text, answer):
+    # Words go round a b c: only one length closes the circle.
+    lm = world_lm(noise=0.3)
+    best, *_ = fill(lm, text.replace("?", "___{1-3}"), top=100)
     assert best.fills == (answer,)
-    assert best.text == text[: text.index("___")] + answer + text[text.index("}") + 1 :]
+    assert best.text == text.replace("?", answer)
+    exact = truth(lm, text, range(1, 4))
+    assert tuple(answer.split()) == max(exact, key=lambda f: exact[f])
 
 
-def test_longer_blanks_lose_nothing_by_being_longer():
+def test_the_words_alone_would_have_chosen_the_wrong_length():
+    # c is followed by a more often than by b, so "b c b" is the rarer text, yet its one missing word is never in doubt.
+    lm = world_lm()
+    shortcut = torch.tensor([[0.001, 0.998, 0.001], [0.001, 0.001, 0.998], [0.6, 0.3, 0.1]])
+    lm.conditionals.parts = (torch.ones(3) / 3, shortcut, 0.94 * torch.eye(3) + 0.02)
+    found = fill(lm, "b ___{1-3} b", top=100, beam=100)
+    naive = max(found, key=lambda c: c.log_prob - c.length_log_prob)
+    assert naive.fills == ("c",)
+    assert found[0].fills == ("c a",)
+    exact = truth(lm, "b ? b", range(1, 4))
+    assert max(exact, key=lambda f: exact[f]) == ("c", "a")
+
+
+def test_no_length_pays_for_its_tokens():
     # Tokens that say nothing about each other: the text says nothing about the length either.
-    lm = world_lm(noise=1.0)
-    found = fill(lm, "a ___{1-3} a", top=100, beam=100)
-    for n in (1, 2, 3):
-        best = next(c for c in found if len(c.fills[0].split()) == n)
-        assert best.length_log_prob == pytest.approx(-math.log(3))
-        assert best.score == pytest.approx(-math.log(3))
+    found = fill(world_lm(noise=1.0), "a ___{1-3} a", top=100, beam=100)
+    assert len(found) == 3 + 9 + 27
+    assert all(c.length_log_prob == pytest.approx(-math.log(3)) for c in found)
 
 
 def test_several_open_lengths_are_weighed_together():
     best = fill(world_lm(), "a ___{1-2} b ___{1-2} a")[0]
-    # a [b c a] b [c] a would close both circles with three and one; with at most two, two-and-one errs least
+    # a [b c a] b [c] a would close both circles with three and one; the second can.
     assert best.fills[1] == "c"
-    assert best.to_dict().keys() == {"text", "log_prob", "fills", "length_log_prob", "score"}
+    assert best.to_dict().keys() == {"text", "log_prob", "fills", "length_log_prob"}
 
 
 # --- bad input -------------------------------------------------------------------------------------------------
@@ -250,4 +262,4 @@ def test_progress_is_told(tiny_lm):
 
 
 def test_json_has_the_agreed_fields():
-    assert Completion("t", -1.0, ("a",), (1,), 0.0, -1.0).to_dict() == {"text": "t", "log_prob": -1.0, "fills": ["a"]}
+    assert Completion("t", -1.0, ("a",), (1,)).to_dict() == {"text": "t", "log_prob": -1.0, "fills": ["a"]}

@@ -36,22 +36,20 @@ class Completion:
         log_prob: joint log-probability of the fills, given the text (and, where a length was open, of that length).
         fills: what stands in each blank.
         tokens: the whole row of token ids.
-        length_log_prob: log p(lengths | text); 0 if no length was open.
-        score: what completions are ranked by; ``log_prob`` itself if no length was open.
+        length_log_prob: log p(lengths | text), a part of ``log_prob``; None if no length was open.
     """
 
     text: str
     log_prob: float
     fills: tuple[str, ...]
     tokens: tuple[int, ...]
-    length_log_prob: float = 0.0
-    score: float = 0.0
+    length_log_prob: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields for JSON: those of DESIGN, and the two of lengths where they were open."""
+        """The fields, ready for JSON; that of the lengths only where some were open."""
         out: dict[str, Any] = {"text": self.text, "log_prob": self.log_prob, "fills": list(self.fills)}
-        if self.score != self.log_prob:
-            out |= {"length_log_prob": self.length_log_prob, "score": self.score}
+        if self.length_log_prob is not None:
+            out["length_log_prob"] = self.length_log_prob
         return out
 
 
@@ -77,14 +75,13 @@ def fill(
     one to four. log_prob is the model's own, Σ_t log q(x_σ(t) | x_σ(<t), text), not normalised over the allowed
     tokens: with one blank it is exactly what transformers' fill-mask reports.
 
-    **Open lengths.** Completions of different length are texts of different length, and log q over more tokens is
-    lower by construction. The length has a posterior of its own, though, by Bayes' rule with a uniform prior:
-    p(L | c) ∝ p(c | L), the probability of the *observed* tokens c around a blank of L masks. The same
-    tokens are scored for every L, so no length pays for its own. That chooses the length; a completion x of
-    length L then has log_prob = log p(L | c) + log q(x | c, L), a distribution over all completions of all lengths.
-    The ranking lets each length's best completion stand for its length, score = log p(L | c) + log q(x | c, L) −
-    max_x' log q(x' | c, L): the first completion is the best one of the most probable length. p(c | L) is a
-    chain over the ``WINDOW`` nearest observed tokens on either side, exact for any-order models up to that window.
+    **Open lengths.** Completions of different length are texts of different length: log q(x | c, L) alone compares what
+    does not compare, since more tokens make it lower whatever they are. What is missing is the probability of the
+    length itself. By Bayes' rule with a uniform prior, p(L | c) ∝ p(c | L): how well a blank of L masks explains the
+    *observed* tokens c around it. The same tokens are scored for every L, so no length pays for its own. Then
+    log_prob = log p(L | c) + log q(x | c, L) is one distribution over all completions of all lengths, and completions
+    are ranked by it: a length the text calls for wins however long it is, and where the text does not care the
+    likelier words do. See :mod:`anyorder.text.lengths`.
 
     Args:
         lm: The model.
@@ -117,7 +114,7 @@ def fill(
     layouts = [layout(template.texts, n, words, lm.max_length, allow_unknown) for n in template.lengths()]
     log_length = length_posterior(lm.conditionals, layouts, template, words)
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    found: list[Completion] = []
     for number, where in enumerate(layouts):
         rules = allowed(where, words, whole_words=whole_words, special_tokens=special_tokens)
         if not bool(rules.any(-1).all()):
@@ -138,11 +135,16 @@ def fill(
                 lm.conditionals, where.tokens, where.free, width=max(beam, top), order=picks, allowed=rules,
                 generator=generator, progress=tell,
             )  # fmt: skip
-        found += _completions(where, words, tokens, log_prob, float(log_length[number]), len(layouts) > 1)
+        length = float(log_length[number]) if len(layouts) > 1 else None
+        for row, value in zip(tokens, log_prob.tolist(), strict=True):
+            spelt, fills = where.render(row, words)
+            found.append(Completion(spelt, value + (length or 0.0), fills, tuple(row.tolist()), length))
     # Different pieces may spell one text; it is listed once, under its best reading.
-    found.sort(key=lambda c: -c.score)
-    distinct = {c.text: c for c in reversed(found)}
-    return sorted(distinct.values(), key=lambda c: -c.score)[:top]
+    found.sort(key=lambda c: -c.log_prob)
+    distinct: dict[str, Completion] = {}
+    for c in found:
+        distinct.setdefault(c.text, c)
+    return list(distinct.values())[:top]
 
 
 def read_template(lm: MaskedLM, text: str, words: Vocabulary) -> Template:
@@ -171,20 +173,6 @@ def numbered(order: str | Sequence[int], where: Layout) -> str | Tensor:
             f"the order {shown} repeats or omits blanks: list each of the numbers 1 to {len(places)} exactly once"
         )
     return places[sigma - 1]
-
-
-def _completions(
-    where: Layout, words: Vocabulary, tokens: Tensor, log_prob: Tensor, log_length: float, open_length: bool
-) -> list[Completion]:
-    best = float(log_prob.max()) if len(log_prob) else 0.0
-    out = []
-    for row, value in zip(tokens, log_prob.tolist(), strict=True):
-        text, fills = where.render(row, words)
-        joint = log_length + value
-        out.append(
-            Completion(text, joint, fills, tuple(row.tolist()), log_length, joint - best if open_length else joint)
-        )
-    return out
 
 
 def _sample(

@@ -79,11 +79,10 @@ def fill(
     if as_json:
         print_json([c.to_dict() for c in completions])
         return
-    # Open lengths are ranked by their own probability first (see anyorder.fill.fill), so it is shown.
-    lengths = any(c.score != c.log_prob for c in completions)
+    lengths = any(c.length_log_prob is not None for c in completions)
     print(" log_prob     prob  " + ("p(length)  " if lengths else "") + "text")
     for c in completions:
-        length = f"{100 * math.exp(c.length_log_prob):8.1f}%  " if lengths else ""
+        length = "" if c.length_log_prob is None else f"{100 * math.exp(c.length_log_prob):8.1f}%  "
         print(f"{c.log_prob:9.3f}  {100 * math.exp(c.log_prob):6.2f}%  {length}{c.text}")
 
 

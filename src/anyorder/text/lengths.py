@@ -21,8 +21,9 @@ def length_posterior(
 ) -> Tensor:
     """[len(layouts)] log p(lengths | observed tokens), with every combination equally likely beforehand.
 
-    Each layout scores the same observed tokens, those near a blank of open length, outermost first, with all blanks
-    masked: Σ_t log q(c_t | c_further, L masks).
+    p(L | c) ∝ p(c | L), and p(c | L) is a chain over the observed tokens c near a blank of open length, outermost
+    first, with all blanks masked: Σ_t log q(c_t | c_further, L masks). Every layout scores the same tokens. With an
+    any-order model this is exact, up to tokens further than ``WINDOW`` from the blank, which are taken as given.
     """
     if len(layouts) == 1:
         return torch.zeros(1, dtype=torch.float64)
