@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from anyorder.conditionals.heads import head_of
+from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
 
 NORMALISE = ("sequence", "token", "bound")
@@ -46,23 +47,29 @@ def normaliser(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
 class TokenLosses(nn.Module):
     """-log p(x_t | X_-Π) at the predicted positions only, [M] in row-major order.
 
-    The head is applied after gathering: at the vocabulary's width it is a large part of a small model's work. This is a
-    module of its own so that data-parallel wrappers and ``torch.compile`` see one forward.
+    The head, and where the family allows it the last feed-forward, are applied after gathering: at the vocabulary's
+    width the head is a large part of a small model's work. This is a module of its own so that data-parallel wrappers
+    and ``torch.compile`` see one forward.
     """
 
     def __init__(self, model: Any, causal: bool = False) -> None:
         super().__init__()
         self.model = model
         self.causal = causal
-        self.head = head_of(model)
-        if causal:
-            self.head = lambda m, hidden: m.lm_head(hidden)
+        self.head = (lambda m, hidden: m.lm_head(hidden)) if causal else head_of(model)
+        self.narrow = None if causal else narrow(model)
+        if self.narrow is not None:
+            self.narrow.train(model.training)
 
     def forward(self, input_ids: Tensor, tokens: Tensor, masked: Tensor, attention_mask: Tensor) -> Tensor:
         """All arguments [B, N]; ``masked`` marks the tokens to predict."""
         if self.head is None:  # a family whose head we do not know: every position, then choose
             logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits[masked]
             return _nll(logits, tokens[masked])
+        if self.narrow is not None:
+            asked = masked.flatten().nonzero()[:, 0]
+            hidden = self.narrow(input_ids=input_ids, attention_mask=attention_mask, asked=asked)[0]
+            return _nll(self.head(self.model, hidden), tokens[masked])
         hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
         if self.causal:  # position t is predicted from the hidden state before it (eq 1)
             hidden = hidden.roll(1, dims=1)

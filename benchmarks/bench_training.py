@@ -1,0 +1,118 @@
+"""Training speed: our trainer's step against transformers' Trainer on the same model and data, in one run.
+
+    python benchmarks/bench_training.py [--steps 6]
+
+Both train the bundled model's architecture in fp32 with AdamW on the same blocks of random tokens. The Trainer masks
+15 % with DataCollatorForLanguageModeling and puts its head on every position; ours draws masks from the uniform prior
+(half of all tokens on average) and puts its head on those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainerCallback, TrainingArguments
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+import anyorder
+from anyorder.models.build import build
+from anyorder.training.data import Blocks
+from anyorder.training.recipe import from_dict
+from anyorder.training.trainer import _Run
+
+LENGTH, BATCH = 128, 16
+
+
+def model(tokenizer):
+    sizes = {"hidden_size": 256, "layers": 8, "heads": 4, "intermediate": 640, "max_length": LENGTH, "dropout": 0.0}
+    ids = {"pad_id": tokenizer.pad_token_id, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
+    return build("modernbert", vocab_size=len(tokenizer), **sizes, **ids)
+
+
+class Times(TrainerCallback):
+    """Seconds of every step."""
+
+    def __init__(self):
+        self.seconds = []
+
+    def on_step_begin(self, *_, **__):
+        self.began = time.perf_counter()
+
+    def on_step_end(self, *_, **__):
+        self.seconds.append(time.perf_counter() - self.began)
+
+
+def plain(tokenizer, texts, steps):
+    """Seconds a step of transformers' Trainer."""
+    times = Times()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder,
+            max_steps=steps,
+            per_device_train_batch_size=BATCH,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        data = [{"input_ids": t.tolist()} for t in texts]
+        collator = DataCollatorForLanguageModeling(tokenizer)
+        Trainer(model(tokenizer), arguments, collator, train_dataset=data, callbacks=[times]).train()
+    return times.seconds
+
+
+def ours(texts, steps, folder):
+    """Seconds a step of ours, over the same texts."""
+    recipe = from_dict(
+        {
+            "output": str(folder / "run"),
+            "tokenizer": {"path": str(folder / "tokenizer")},
+            "data": {"files": [str(folder / "text.txt")], "holdout": 0.0, "min_tokens": 1},
+            "objective": {"prior": "uniform-count"},
+            "optim": {"steps": steps, "batch": BATCH, "micro_batch": 8},
+        }
+    )
+    run = _Run(recipe, False, None, rank=0, world=1, quiet=True)
+    run.train_blocks = Blocks(np.concatenate(texts), np.arange(len(texts) + 1) * LENGTH)
+    seconds = []
+    for step in range(steps):
+        began = time.perf_counter()
+        run._step(step)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=6)
+    steps = parser.parse_args().steps
+    set_verbosity_error()
+    disable_progress_bar()
+    tokenizer = anyorder.load().tokenizer
+    rng = np.random.default_rng(0)
+    texts = list(rng.integers(5, len(tokenizer), (BATCH * steps, LENGTH)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tokenizer.save_pretrained(folder / "tokenizer")
+        (folder / "text.txt").write_text("The sea was calm. " * 40)
+        # two rounds each, interleaved, the first step of each left out as warm-up
+        times: dict[str, list[float]] = {"transformers.Trainer": [], "anyorder": []}
+        for _ in range(2):
+            times["transformers.Trainer"] += plain(tokenizer, texts, steps)[1:]
+            times["anyorder"] += ours(texts, steps, folder)[1:]
+    speed = {k: BATCH * LENGTH / statistics.median(v) for k, v in times.items()}
+    for name, value in speed.items():
+        print(f"{name:22} {value:8.0f} tokens/s")
+    print(f"training: {speed['anyorder'] / speed['transformers.Trainer']:.2f}x transformers.Trainer (at least 1.5)")
+    print(f"threads: {torch.get_num_threads()}")
+
+
+if __name__ == "__main__":
+    main()
