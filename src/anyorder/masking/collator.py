@@ -61,7 +61,7 @@ class Masker:
         if self.stratified:
             u = (np.random.default_rng(self.seed).random() + index * _GOLDEN) % 1.0
         cdf = _count_cdf(self.prior, n)
-        return int(min(np.searchsorted(cdf, u, side="right"), n))
+        return min(int(np.searchsorted(cdf, u, side="right")), n)
 
     def _ordinary(self) -> np.ndarray:
         return np.setdiff1d(np.arange(self.vocab_size), list(self.special_ids))

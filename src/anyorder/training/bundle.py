@@ -1,6 +1,6 @@
 """Put a trained model into the package: half-precision weights, tokenizer, and a card that says what it is.
 
-    python -m anyorder.training.bundle runs/mini/final
+python -m anyorder.training.bundle runs/mini/final
 """
 
 from __future__ import annotations
