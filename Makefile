@@ -30,8 +30,9 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	$(BIN)/mypy
 
+# One thread a process and a process a core: threads that wait for each other cost more than they bring.
 test: .venv/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(nproc) --dist loadscope
 
 bench: .venv/installed-bench
 	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -1,6 +1,6 @@
 """Training speed: our trainer's step against transformers' Trainer on the same model and data, in one run.
 
-    python benchmarks/bench_training.py [--steps 6]
+    python benchmarks/bench_training.py
 
 Both train the bundled model's architecture in fp32 with AdamW on the same blocks of random tokens. The Trainer masks
 15 % with DataCollatorForLanguageModeling and puts its head on every position; ours draws masks from the uniform prior
@@ -9,12 +9,12 @@ Both train the bundled model's architecture in fp32 with AdamW on the same block
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
+import common
 import numpy as np
 import torch
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainerCallback, TrainingArguments
@@ -90,28 +90,23 @@ def ours(texts, steps, folder):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=6)
-    steps = parser.parse_args().steps
+    options = common.parser(__doc__).parse_args()
+    steps = 3 if options.quick else options.repeats + 1
     set_verbosity_error()
     disable_progress_bar()
     tokenizer = anyorder.load().tokenizer
-    rng = np.random.default_rng(0)
-    texts = list(rng.integers(5, len(tokenizer), (BATCH * steps, LENGTH)))
+    texts = list(np.random.default_rng(0).integers(5, len(tokenizer), (BATCH * steps, LENGTH)))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokenizer.save_pretrained(folder / "tokenizer")
         (folder / "text.txt").write_text("The sea was calm. " * 40)
-        # two rounds each, interleaved, the first step of each left out as warm-up
-        times: dict[str, list[float]] = {"transformers.Trainer": [], "anyorder": []}
-        for _ in range(2):
-            times["transformers.Trainer"] += plain(tokenizer, texts, steps)[1:]
-            times["anyorder"] += ours(texts, steps, folder)[1:]
-    speed = {k: BATCH * LENGTH / statistics.median(v) for k, v in times.items()}
-    for name, value in speed.items():
-        print(f"{name:22} {value:8.0f} tokens/s")
-    print(f"training: {speed['anyorder'] / speed['transformers.Trainer']:.2f}x transformers.Trainer (at least 1.5)")
-    print(f"threads: {torch.get_num_threads()}")
+        slow, fast = [], []
+        for _ in range(2):  # two rounds of each by turns; the first step of a round is warm-up
+            slow += plain(tokenizer, texts, steps)[1:]
+            fast += ours(texts, steps, folder)[1:]
+    speeds = {"tokens/s": round(BATCH * LENGTH / statistics.median(fast)), "threads": torch.get_num_threads()}
+    rows = [common.ratio("training, over transformers.Trainer", slow, fast, target=1.5)]
+    common.show(rows, {**common.machine(), **speeds}, options.json)
 
 
 if __name__ == "__main__":
