@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyorder.cli import certify, compare, compatibility, evaluate, fill, generate, joint, lab, lm_eval, score, train
+from anyorder.cli import certify, compare, compatibility, diagnose, evaluate, fill, generate, joint, lab, lm_eval, score, train
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 certify.register(app)
 compare.register(app)
 compatibility.register(app)
+diagnose.register(app)
 evaluate.register(app)
 fill.register(app)
 generate.register(app)

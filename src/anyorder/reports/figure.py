@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +51,13 @@ def embedded(figure: Any) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def check_plot_path(path: Path | None) -> None:
-    """Fail before the work, not after it, where a plot could not be written."""
+def check_plot_path(path: Path | None, kinds: tuple[str, ...] = (".png", ".svg", ".pdf")) -> None:
+    """Fail before the work, not after it, where a plot (or a page of plots) could not be written."""
     if path is None:
         return
     if not path.parent.is_dir():
-        raise AnyorderError(f"there is no folder {path.parent} for the plot: create it first")
-    if path.suffix.lower() not in {".png", ".svg", ".pdf"}:
-        raise AnyorderError(f"cannot plot to {path.name!r}: use a name that ends in .png, .svg or .pdf")
-    from importlib.util import find_spec
-
+        raise AnyorderError(f"there is no folder {path.parent} for {path.name}: create it first")
+    if path.suffix.lower() not in kinds:
+        raise AnyorderError(f"cannot write {path.name!r}: use a name that ends in {' or '.join(kinds)}")
     if find_spec("matplotlib") is None:
         raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'")
