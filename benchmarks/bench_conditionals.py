@@ -69,11 +69,12 @@ def speed(name: str, repeats: int) -> Ratio:
     return ratio(f"{name}: {ASKED} of {LENGTH} positions over the full forward", seconds["full"], seconds["asked"], 1.3)
 
 
-def memory() -> Ratio:
+def memory(repeats: int = 3) -> Ratio:
+    """Several pairs of processes: what the allocator keeps varies by some 5 % from one to the next."""
     name = next(iter(MODELS))
-    few, many = (peak_memory(__file__, "--rows", str(rows)) for rows in (100, 1000))
-    megabytes = f"{many / 2**20:.0f} MB over {few / 2**20:.0f} MB"
-    return Ratio(f"{name}: peak memory of 1,000 rows over 100 ({megabytes})", *[many / few] * 3, 1.2, at_most=True)
+    few, many = ([float(peak_memory(__file__, "--rows", str(rows))) for _ in range(repeats)] for rows in (100, 1000))
+    megabytes = f"{max(many) / 2**20:.0f} MB at most; the answer alone is 63 MB"
+    return ratio(f"{name}: peak memory of 1,000 rows over 100 ({megabytes})", many, few, 1.2, at_most=True)
 
 
 def main() -> None:
