@@ -188,6 +188,15 @@ def test_refusals(recipe_file, corpus, tmp_path):
         train(load_recipe(path, ["data.files=[]", f"output={tmp_path / 'x'}"]), data_dir=corpus, quiet=True)
 
 
+def test_a_start_that_cannot_be_one(recipe_file, corpus, tiny_checkpoint, tmp_path):
+    path = recipe_file()
+    with pytest.raises(AnyorderError, match="can read"):
+        train(load_recipe(path, [f"init={tiny_checkpoint}", "data.length=4096"]), data_dir=corpus, quiet=True)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(AnyorderError, match=r"no config\.json"):
+        train(load_recipe(path, [f"init={tmp_path / 'empty'}"]), data_dir=corpus, quiet=True)
+
+
 def test_a_full_disk_leaves_the_last_good_checkpoint(recipe_file, corpus, monkeypatch):
     path = recipe_file(optim={"steps": 6}, run={"checkpoint_every": 3})
     save, calls = torch.save, []

@@ -81,9 +81,9 @@ def to_blocks(
     docs: Sequence[Document], tokenizer: PreTrainedTokenizerBase, length: int, min_tokens: int
 ) -> Iterator[list[int]]:
     """Blocks of at most ``length`` ids; a document's last block is dropped if it has fewer than ``min_tokens``."""
-    cls, sep = cast(int, tokenizer.cls_token_id), cast(int, tokenizer.sep_token_id)
+    opening, closing = _frame(tokenizer)
     flat = [(d, paragraph) for d, doc in enumerate(docs) for paragraph in doc]
-    block: list[int] = [cls]
+    block = list(opening)
     current = 0
     for start in range(0, len(flat), _BATCH):
         part = flat[start : start + _BATCH]
@@ -94,17 +94,24 @@ def to_blocks(
             if d != current:
                 if len(block) > min_tokens:
                     yield block
-                block, current = [cls], d
-            ids = [*ids, sep]
+                block, current = list(opening), d
+            ids = [*ids, *closing]
             while ids:
                 room = length - len(block)
                 block += ids[:room]
                 ids = ids[room:]
                 if len(block) == length:
                     yield block
-                    block = [cls]
+                    block = list(opening)
     if len(block) > min_tokens:
         yield block
+
+
+def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The tokens that open a block and close a paragraph; some tokenizers call them bos and eos, or have none."""
+    opening = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+    closing = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    return [i for i in [opening] if i is not None], [i for i in [closing] if i is not None]
 
 
 @dataclass(frozen=True)

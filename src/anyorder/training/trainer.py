@@ -19,12 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
+from anyorder.models.load import load
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
 from anyorder.training.objective import TokenLosses, normaliser, row_means, weighted_sum
@@ -73,9 +74,12 @@ class _Run:
             )
         self.share, self.micro = share, min(recipe.optim.micro_batch, share)
         self.start = self._starting_point(resume)
+        self.causal = recipe.objective.name == "causal"
+        given = str(self.start.path) if self.start else recipe.init
+        # the loader refuses what is damaged, incomplete or no masked LM
+        self.given = load(given) if given and not self.causal else None
         self.tokenizer = self._tokenizer(data_dir)
         self.train_blocks, self.valid_blocks = self._blocks(data_dir)
-        self.causal = recipe.objective.name == "causal"
         self.device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(recipe.seed)  # initial weights
         self.model = self._model()
@@ -126,6 +130,8 @@ class _Run:
         return [(data_dir / f) if data_dir else Path(f) for f in self.recipe.data.files]
 
     def _tokenizer(self, data_dir: Path | None) -> PreTrainedTokenizerBase:
+        if self.given and not self.recipe.tokenizer.path:
+            return self.given.tokenizer
         given = self.start.path if self.start else self.recipe.tokenizer.path or self.recipe.init
         if given:
             return load_tokenizer(given)
@@ -149,10 +155,16 @@ class _Run:
         return data.Blocks.load(folder, "train"), data.Blocks.load(folder, "valid")
 
     def _model(self) -> PreTrainedModel:
+        if self.given:
+            if self.recipe.data.length > self.given.max_length:
+                raise AnyorderError(
+                    f"data.length {self.recipe.data.length} is more than {self.given.name} can read "
+                    f"({self.given.max_length} tokens): lower data.length"
+                )
+            return self.given.model.train()
         given = self.start.path if self.start else self.recipe.init
-        auto = AutoModelForCausalLM if self.recipe.objective.name == "causal" else AutoModelForMaskedLM
         if given:
-            return auto.from_pretrained(given, dtype=torch.float32).train()
+            return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32).train()
         shape = self.recipe.model
         return build(
             shape.kind,
