@@ -89,7 +89,8 @@ def test_asking_in_chunks_changes_nothing(monkeypatch, counting):
         return log_q.sum(-1), rows
 
     (whole, rows), sent = ask(table, tokens, positions, read)
-    monkeypatch.setattr(draw_module, "_CELLS", 2 * positions.shape[1] * 3)
+    monkeypatch.setattr(draw_module, "_CELLS_CPU", 2 * positions.shape[1] * 3)
+    monkeypatch.setattr(draw_module, "_TOKENS", 4)
     (cut, cut_rows), cut_sent = ask(model, tokens, positions, read)
     assert torch.equal(whole, cut)
     assert torch.equal(rows, cut_rows)

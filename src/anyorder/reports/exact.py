@@ -17,22 +17,23 @@ class World:
 
     name: str
     table: Table
-    gibbs_steps: int  # single-site Gibbs from one state is within 0.001 of stationarity after so many
+    gibbs_steps: int  # single-site Gibbs from one state is within 0.002 of stationarity after so many
     metropolis_steps: int  # the same for Metropolis and the MRF joint it targets
     strong: bool  # strongly coupled, with structure or without
 
 
-def worlds(seed: int = 0) -> list[World]:
+def worlds() -> list[World]:
     """A joint without structure, an Ising chain weak and strong, an Ising clique, a hidden Markov chain.
 
     The small field makes the state chains are started from (all zeros) the less probable of the two Ising phases.
     """
-    generator = torch.Generator().manual_seed(seed)
+    # Fixed, whatever the seed of the draws: how long chains must run is known for these tables.
+    generator = torch.Generator().manual_seed(0)
     initial = torch.tensor([0.5, 0.3, 0.2])
     transition = torch.tensor([[0.80, 0.15, 0.05], [0.10, 0.80, 0.10], [0.05, 0.15, 0.80]])
     emission = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
     return [
-        World("random joint", random_joint(generator, 3, 4, concentration=2.0), 100, 200, False),
+        World("random joint", random_joint(generator, 3, 4, concentration=2.0), 100, 500, False),
         World("Ising chain, weak", ising(chain_edges(6), 6, 0.3, 0.1), 100, 200, False),
         World("Ising chain, strong", ising(chain_edges(6), 6, 1.0, 0.1), 500, 1000, True),
         World("Ising clique", ising(clique_edges(5), 5, 0.35, 0.1), 400, 900, True),
