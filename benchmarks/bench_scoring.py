@@ -156,7 +156,7 @@ def main() -> None:
     options.add_argument("--sentences", type=int, default=500)
     options.add_argument("--peak", nargs=2, metavar=("WHO", "FOLDER"), help="only score and print the peak memory")
     arguments = options.parse_args()
-    count = 24 if arguments.quick else arguments.sentences
+    count = 16 if arguments.quick else arguments.sentences
     texts = sentences(arguments.data, count)
     if arguments.peak:
         who, folder = arguments.peak

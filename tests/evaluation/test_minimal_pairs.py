@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from anyorder.errors import AnyorderError
 from anyorder.evaluation.minimal_pairs import Pair, accuracies, compare, read_pairs
-from anyorder.scoring.score import Method
+from anyorder.scoring.score import Method, score
 
 SENTENCES = [
     "the cat sat",
@@ -30,7 +31,8 @@ def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
         (p, m) for p in ("y", "x", "all") for m in ("pll", "chain", "bound")
     ]
     for method in METHODS:
-        log_prob = {text: tiny_lm.score(text, method.name, samples=method.samples).log_prob for text in SENTENCES}
+        shared = replace(method, common=True)
+        log_prob = {text: score(tiny_lm, [text], shared)[0].log_prob for text in SENTENCES}
         for row in rows:
             if row.method == method.name:
                 mine = [p for p in pairs if row.paradigm in (p.paradigm, "all")]
@@ -66,3 +68,17 @@ def test_files_in_blimps_format(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(AnyorderError, match="holds no pairs"):
         read_pairs(str(tmp_path / "empty.jsonl"))
+
+
+def test_common_masks_sharpen_the_difference_of_a_pair(tiny_lm: Any) -> None:
+    pair = ["the old man opened the door to the garden", "the old man opened the book to the garden"]
+
+    def spread(common: bool) -> float:
+        differences = []
+        for seed in range(60):
+            a, b = score(tiny_lm, pair, Method("bound", samples=8, seed=seed, common=common))
+            differences.append(a.log_prob - b.log_prob)
+        mean = sum(differences) / 60
+        return sum((d - mean) ** 2 for d in differences) / 59
+
+    assert spread(True) < spread(False)

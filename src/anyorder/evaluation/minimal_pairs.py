@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,8 @@ def accuracies(
 ) -> list[Accuracy]:
     """Accuracy by paradigm and method, in the order the paradigms appear, and over all pairs at the end.
 
-    A tie is not a success. Sentences that occur in several pairs are scored once.
+    A tie is not a success. Sentences that occur in several pairs are scored once. Sentences of one length are
+    estimated with the same masks, so that most of the noise of an estimate is the same for both of a pair.
     """
     texts = list(dict.fromkeys(text for pair in pairs for text in (pair.good, pair.bad)))
     hits: dict[tuple[str, str], list[bool]] = {}
@@ -107,7 +108,7 @@ def accuracies(
             if progress is not None:
                 progress(name, done, len(texts))
 
-        scores = score(lm, texts, method, progress=report)
+        scores = score(lm, texts, replace(method, common=True), progress=report)
         log_prob = {result.text: result.log_prob for result in scores}
         for pair in pairs:
             hit = log_prob[pair.good] > log_prob[pair.bad]

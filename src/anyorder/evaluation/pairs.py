@@ -64,8 +64,8 @@ class Drawn:
         return {"empty": self.empty, "short": self.short, "long": self.long}
 
 
-def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size: int = 2) -> Drawn:
-    """``n`` examples from lines of a file in random order; fewer if the file has fewer usable lines.
+def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size: int = 2, each: int = 1) -> Drawn:
+    """``n`` examples from lines of a file in random order, ``each`` a line; fewer if the file has fewer usable lines.
 
     Which pair a line gives depends on the line and the seed only, so that runs of different length share examples.
     """
@@ -88,11 +88,13 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size:
             tokens = torch.tensor(ids, dtype=torch.long)
             places = torch.nonzero(~torch.isin(tokens, special)).squeeze(1)
             generator = generator_for(seed, scheme, size, text)
-            positions = draw(places, scheme, size, generator) if len(ids) <= lm.max_length else None
-            if positions is None:
-                counts["long" if len(ids) > lm.max_length else "short"] += 1
-            elif len(examples) < n:
-                examples.append(Example(number + 1, tokens, positions))
+            if len(ids) > lm.max_length:
+                counts["long"] += 1
+                continue
+            drawn = {draw(places, scheme, size, generator) for _ in range(each)}  # the same pair counts once
+            if None in drawn:
+                counts["short"] += 1
+            examples += [Example(number + 1, tokens, p) for p in sorted(filter(None, drawn))][: n - len(examples)]
     if not examples:
         raise AnyorderError(
             f"{path} has no line with {size} tokens to mask ({counts['empty']} empty, {counts['short']} too short, "

@@ -79,6 +79,8 @@ class Method:
     order: str = "left-to-right"  # of the chain
     samples: int | None = None  # masks of the bound (16), or random orders of the chain (1)
     seed: int = 0
+    # The same masks or order for texts of one length: their differences are sharper, their sum over a corpus is not.
+    common: bool = False
 
     def __post_init__(self) -> None:
         for value, allowed, what in ((self.name, METHODS, "method"), (self.order, ORDERS, "order")):
@@ -110,7 +112,9 @@ class Method:
         if self.name == "pll-word":
             return pll_word(conditionals, tokens, free, words), exact
         # A row's randomness comes from its own tokens, so that its place in a file or a batch does not matter.
-        generators = [generator_for(self.seed, piece.start, piece.tokens) for piece in keys]
+        generators = [
+            generator_for(self.seed, piece.start, len(piece.tokens) if self.common else piece.tokens) for piece in keys
+        ]
         if self.name == "bound":
             return bound(conditionals, tokens, free, generators, self.repeats)
         if self.order != "random":
