@@ -7,7 +7,20 @@ import sys
 
 import typer
 
-from anyorder.cli import certify, compare, compatibility, diagnose, evaluate, fill, generate, joint, lab, lm_eval, score, train
+from anyorder.cli import (
+    certify,
+    compare,
+    compatibility,
+    diagnose,
+    evaluate,
+    fill,
+    generate,
+    joint,
+    lab,
+    lm_eval,
+    score,
+    train,
+)
 from anyorder.errors import AnyorderError
 
 app = typer.Typer(
