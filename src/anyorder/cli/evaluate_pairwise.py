@@ -34,7 +34,8 @@ def register(app: typer.Typer) -> None:
 def evaluate_pairwise(
     data: Annotated[str, typer.Option(help="A text a line; plain, .gz or .xz.")],
     scheme: Annotated[str, typer.Option(help="random: two tokens anywhere; contiguous: two adjacent ones.")] = "random",
-    examples: Annotated[int, typer.Option(min=1, help="How many lines, drawn at random.")] = 100,
+    examples: Annotated[int, typer.Option(min=1, help="How many, from lines drawn at random.")] = 100,
+    each: Annotated[int, typer.Option(min=1, help="Pairs drawn from one line.")] = 1,
     method: Annotated[list[str] | None, typer.Option(help="A construction; may be repeated. All if absent.")] = None,
     size: Annotated[int, typer.Option(min=2, max=4, help="Tokens masked together; more than two need few tokens.")] = 2,
     support: Annotated[
@@ -72,7 +73,7 @@ def evaluate_pairwise(
         from anyorder.joints.many import check_size
 
         check_size(min(support or lm.conditionals.vocab_size, lm.conditionals.vocab_size), size)
-    drawn = draw_examples(lm, data, scheme, examples, seed, size)
+    drawn = draw_examples(lm, data, scheme, examples, seed, size, each)
     settings: dict[str, Any] = {
         "model": lm.name,
         "vocab_size": lm.conditionals.vocab_size,
@@ -80,6 +81,7 @@ def evaluate_pairwise(
         "scheme": scheme,
         "methods": methods,
         "size": size,
+        "each": each,
         "support": support,
         "tail": tail,
         "seed": seed,

@@ -7,14 +7,15 @@ The tokens of position a fall into S_a, whose rows q(·|a) were asked for, and t
     III  rest × S_b   q(a|b) known: μ_b q(a|b)
     IV   rest × rest  nothing known, but its mass κ is
 
-because a joint p that has these conditionals satisfies, with r_b = q(a ∉ S_a | b),
+because in a joint with these conditionals, whose marginals are what the model says with both positions masked,
 
-    κ = Σ_{b ∉ S_b} p(S_a, b) r_b / (1 - r_b),
+    κ = Σ_{b ∉ S_b} q_b(b) r_b,    r_b = q(a ∉ S_a | b),
 
-an average over a known distribution (the columns of II) of a number that one row tells. A sample of such rows, the
-probes, estimates κ without bias from either side, with a standard error. What is certified is therefore the *error* of
-κ, not κ: a pair with at least one token in the support has its probability right to within a factor 1 ± tail, as far as
-the rows left out are concerned (95 %, for compatible conditionals; for others, as far as they are compatible).
+and r_b is what the row of one token outside the support tells. A sample of such rows, the probes, drawn by q_b,
+estimates κ with a standard error; the same from the other side gives a second estimate. What is certified is therefore
+the *error* of κ, not κ: a pair with at least one token in the support has its probability right to within a factor
+1 ± tail, as far as the rows left out are concerned (95 %, for compatible conditionals; for others, as far as they are
+compatible).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import check_pair, masked_marginals
 from anyorder.types import Conditionals
 
-_GROWTH = 1.5  # of the rows, from round to round
+_GROWTH = 1.5  # of the support, from round to round
 _PROBES = 32  # at least, in each direction: below, a standard error is itself a guess
 # Standard errors of the interval. 2.6 would be 99 % of a single look; stopping at the first round that satisfies, and
 # the skewness of the terms, leave 95 %, which the tests hold it to.
@@ -83,19 +84,20 @@ def adaptive(
                 wanted = torch.cat([wanted, torch.tensor([include[side]])])
             known[side].ask(wanted)
         joint, columns = _fit(known, masked)
-        estimates = [
-            _probe(known[side], known[1 - side].ids, columns[side], max(_PROBES, size // 2), generator)
-            for side in (0, 1)
-        ]
-        kappa, error = _combine(estimates, [float(c.sum()) for c in columns])
-        if _Z * error <= tail or all(len(k.ids) == v for k in known):
+        probes = [_Probes(known[s], known[1 - s].ids, masked[s], generator) for s in (0, 1)]
+        kappa, error = _estimate(probes, max(_PROBES, size // 8))
+        # The error falls with the root of the number of probes: worth it up to as many as the support has rows.
+        needed = 1.1 * max(_PROBES, size // 8) * (error / tail) ** 2
+        if tail < error and needed <= size:
+            kappa, error = _estimate(probes, int(needed) + 1)
+        if error <= tail or all(len(k.ids) == v for k in known):
             rows = sum(len(k.ids) + len(k.probed) for k in known)
-            return joint.with_corner(kappa, tail=min(1.0, _Z * error), rows_asked=rows)
+            return joint.with_corner(kappa, tail=min(1.0, error), rows_asked=rows)
         # Probed rows cost nothing more: they join the support, and the next probes are drawn afresh.
         for side in (0, 1):
             known[side].keep_probes()
             weight[side] = torch.maximum(columns[side], masked[side].double().exp() * float(columns[side].sum()))
-        size = int(_GROWTH * max(size, *(len(k.ids) for k in known)))
+        size = int(_GROWTH * size)
 
 
 class _Rows:
@@ -118,9 +120,11 @@ class _Rows:
 
     def probe(self, ids: Tensor) -> Tensor:
         """Rows [n, V] of tokens outside the support, remembered but not in it."""
-        self.probed = ids
-        self._probe_q = self._pass(ids)
-        return self._probe_q
+        new = ids[~torch.isin(ids, self.probed)]
+        rows = self._pass(new)
+        self.probed, self._probe_q = torch.cat([self.probed, new]), torch.cat([self._probe_q.to(rows), rows])
+        place = torch.full((int(self.probed.max()) + 1,), -1).scatter_(0, self.probed, torch.arange(len(self.probed)))
+        return self._probe_q[place[ids]]
 
     def keep_probes(self) -> None:
         """Move the last probes into the support."""
@@ -147,28 +151,44 @@ def _fit(known: tuple[_Rows, _Rows], masked: tuple[Tensor, Tensor]) -> tuple[Sup
     return joint, joint.columns
 
 
-def _probe(rows: _Rows, others: Tensor, mass: Tensor, n: int, generator: torch.Generator) -> tuple[float, float]:
-    """κ and its standard error from one side; ``mass`` [V] is the known mass of the tokens outside ``rows.ids``."""
-    total = mass.sum()
-    if float(total) <= 0:
-        return 0.0, 0.0  # nothing is outside
-    # Systematic sampling: at least as precise as independent draws, whose standard error is what we state.
-    points = (torch.arange(n, dtype=torch.float64) + torch.rand(1, generator=generator, dtype=torch.float64)) / n
-    drawn = torch.searchsorted(mass.cumsum(0), points * total).clamp(max=len(mass) - 1)
-    ids, times = drawn.unique(return_counts=True)
-    log_q = rows.probe(ids)
-    inside = log_q[:, others].double().exp().sum(1).clamp(1e-12, 1.0)
-    y = ((1 - inside) / inside).repeat_interleave(times)
-    return float(total * y.mean()), float(total * y.std() / n**0.5)
+class _Probes:
+    """A sample of tokens outside the support of one side, and what their rows say of κ."""
+
+    def __init__(self, rows: _Rows, others: Tensor, masked: Tensor, generator: torch.Generator) -> None:
+        self._rows, self._others, self._generator = rows, others, generator
+        self._cumulated = masked.double().exp().index_fill_(0, rows.ids, 0.0).cumsum(0)
+        self.mass = float(self._cumulated[-1])  # q_b(b ∉ S_b)
+        self._r = torch.empty(0, dtype=torch.float64)
+
+    def draw(self, n: int) -> None:
+        """Bring the sample to ``n`` draws."""
+        more = n - len(self._r)
+        if more <= 0:
+            return
+        # Systematic sampling: at least as precise as independent draws, whose standard error is what we state.
+        points = torch.arange(more, dtype=torch.float64) + torch.rand(1, generator=self._generator, dtype=torch.float64)
+        drawn = torch.searchsorted(self._cumulated, points / more * self.mass).clamp(max=len(self._cumulated) - 1)
+        ids, place = drawn.unique(return_inverse=True)
+        outside = 1 - self._rows.probe(ids)[:, self._others].double().exp().sum(1)
+        self._r = torch.cat([self._r, outside.clamp(0.0, 1.0)[place]])
+
+    def kappa(self) -> tuple[float, float]:
+        """κ and its standard error."""
+        return self.mass * float(self._r.mean()), self.mass * float(self._r.std()) / len(self._r) ** 0.5
 
 
-def _combine(estimates: list[tuple[float, float]], mass: list[float]) -> tuple[float, float]:
-    """Both sides estimate the same κ; a side with less mass outside its support has the smaller error.
+def _estimate(probes: list[_Probes], n: int) -> tuple[float, float]:
+    """κ by both sides together, and the half-width of its interval.
 
-    The weights are not taken from the estimated errors, which are smallest where κ happens to be underestimated.
+    The side with less mass outside its support is the more precise one. The weights are not taken from the estimated
+    errors, which are smallest where κ happens to be underestimated.
     """
-    if min(mass) <= 0.0:
-        return 0.0, 0.0
-    weights = [m**-2 / sum(x**-2 for x in mass) for m in mass]
-    kappa = sum(w * k for w, (k, _) in zip(weights, estimates, strict=True))
-    return kappa, sum((w * error) ** 2 for w, (_, error) in zip(weights, estimates, strict=True)) ** 0.5
+    if min(p.mass for p in probes) <= 0:
+        return 0.0, 0.0  # one support is the whole vocabulary: there is no IV
+    for p in probes:
+        p.draw(n)
+    total = sum(p.mass**-2 for p in probes)
+    weights = [p.mass**-2 / total for p in probes]
+    found = [p.kappa() for p in probes]
+    error = sum((w * e) ** 2 for w, (_, e) in zip(weights, found, strict=True)) ** 0.5
+    return sum(w * k for w, (k, _) in zip(weights, found, strict=True)), _Z * error

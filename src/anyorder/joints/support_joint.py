@@ -52,19 +52,14 @@ class SupportJoint(PairJoint):
         self._log_corner = -math.inf  # so that IV holds κ
         self.log_marginals = self._marginals()
 
-    def with_corner(self, odds: float, *, tail: float, rows_asked: int) -> SupportJoint:
-        """The same joint with IV given ``odds`` times the mass of the other three."""
+    def with_corner(self, kappa: float, *, tail: float, rows_asked: int) -> SupportJoint:
+        """The same joint with mass ``kappa`` in IV."""
         joint = copy.copy(self)
-        left = [
-            float(m.double().exp().index_fill(0, ids, 0.0).sum())
-            for m, ids in zip(self._masked, self.support, strict=True)
-        ]
-        if min(left) <= 0.0:
-            odds = 0.0
-        joint.outside = odds / (1 + odds)
+        left = [float(self._masked[s].double().exp().index_fill(0, self.support[s], 0.0).sum()) for s in (0, 1)]
+        joint.outside = min(kappa, 1 - 1e-9) if min(left) > 0 else 0.0
         joint.tail, joint.rows_asked = tail, rows_asked
-        joint._log_known = -math.log1p(odds)
-        joint._log_corner = math.log(joint.outside / (left[0] * left[1])) if odds > 0 else -math.inf
+        joint._log_known = math.log1p(-joint.outside)
+        joint._log_corner = math.log(joint.outside / (left[0] * left[1])) if joint.outside > 0 else -math.inf
         joint.log_marginals = joint._marginals()
         return joint
 
