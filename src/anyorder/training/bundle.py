@@ -41,6 +41,7 @@ def card(run: Path, parameters: int) -> str:
     readings = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     validation = next(r for r in reversed(readings) if "validation" in r)
     recipe = json.loads((run / "final" / "recipe.json").read_text())
+    settings = {key: value for key, value in recipe.items() if key not in ("output", "run")}  # what decides the result
     meta: dict[str, Any] = json.loads(next((run / "cache").glob("*/meta.json")).read_text())
     loss = validation["validation"]
     sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
@@ -76,7 +77,7 @@ The weights are released under Apache-2.0, like the code.
 ## The run
 
 ```json
-{json.dumps(recipe, indent=2)}
+{json.dumps(settings, indent=2)}
 ```
 """
 
