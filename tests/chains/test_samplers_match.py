@@ -76,7 +76,7 @@ def test_adaptive(world: str, block: int, blocks: int, threshold: float) -> None
     tie = measured_tie(table, seed=3)
     sampler = samplers.adaptive(table, block=block, blocks=blocks, threshold=threshold)
     counts = frequencies(table, sampler, seed=2, tie=tie)
-    check(counts, adaptive_matrix(table, block, blocks, threshold, tie=tie, seed=7))
+    check(counts, adaptive_matrix(table, block, blocks, threshold, tie=tie, seed=7, draws=2**17))
 
 
 def test_the_adaptive_tie_is_the_one_the_sampler_measures() -> None:

@@ -21,7 +21,7 @@ from anyorder.samplers.adaptive import grow, mutual_influence
 
 KERNELS = ("gibbs", "parallel", "adaptive", "metropolis")
 # Seeded draws of the adaptive sampler's own choice of blocks; the rest of its matrix is exact.
-_BLOCK_DRAWS = 2**16
+_BLOCK_DRAWS = 2**15
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ def adaptive_matrix(
     sharpness: float = 8.0,
     tie: Tensor | None = None,
     seed: int = 0,
+    draws: int = _BLOCK_DRAWS,
 ) -> Matrix:
     """The adaptive sampler's step, given the dependence ``tie`` it measured (and keeps) on its first.
 
@@ -121,8 +122,8 @@ def adaptive_matrix(
     n = table.length
     tie = measured_tie(table, seed) if tie is None else tie
     generator = torch.Generator().manual_seed(seed)
-    keys, join = torch.rand(2, _BLOCK_DRAWS, n, generator=generator, dtype=torch.float64)
-    ties = tie[None].expand(_BLOCK_DRAWS, -1, -1)
+    keys, join = torch.rand(2, draws, n, generator=generator, dtype=torch.float64)
+    ties = tie[None].expand(draws, -1, -1)
     members = grow(ties, torch.ones_like(keys, dtype=torch.bool), keys, join, block, blocks, threshold, sharpness)
     # What counts is who is drawn together, not the order of blocks: each column sorted, then rows as bytes.
     columns_of = np.ascontiguousarray(members.transpose(1, 2).sort(-1).values.flatten(1).to(torch.int8).numpy())
@@ -133,7 +134,7 @@ def adaptive_matrix(
     for row, times in zip(columns_of[first].reshape(-1, block, blocks).tolist(), count.tolist(), strict=True):
         columns = [tuple(i for i in column if i >= 0) for column in row]
         unknown = tuple(sorted(i for column in columns for i in column))
-        drawn = np.full(conditionals.size, times / _BLOCK_DRAWS)
+        drawn = np.full(conditionals.size, times / draws)
         for column in columns:
             for i in column:
                 drawn = drawn * conditionals(i, unknown)

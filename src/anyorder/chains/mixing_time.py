@@ -1,7 +1,7 @@
 """The mixing time t_mix(ε) = min {t : max_x TV(P^t(x, ·), π) ≤ ε}, to the step.
 
 Three ways to the same number. Squaring P brackets t between powers of two and then finds its binary digits; it is
-right for small chains. Large sparse chains are stepped. And a slow chain soon has only a few slow modes left,
+right for small chains. Large fast ones are stepped. And a slow chain soon has only a few slow modes left,
 P^s - 1πᵀ = Q B with thin Q and B, whose further powers Q (BQ)^(m-1) B cost next to nothing.
 """
 
@@ -21,7 +21,7 @@ _MAX_POWER = 30
 _SMALL = 600
 # Sparse powers fill up; beyond this share of nonzeros a dense product is faster.
 _SPARSE_SHARE = 0.02
-# Steps to take in the hope of a few slow modes before squaring after all, and how many modes are a few.
+# Steps to take at most before squaring after all, and how many slow modes are a few.
 _MAX_STEPS = 1024
 _RANK = 24
 
@@ -44,11 +44,16 @@ def mixing_time(
     starts = np.arange(len(pi)) if starts is None else starts
     if 1.0 - pi[starts].min() <= epsilon:  # the distance of a point to π
         return 0.0, False
-    few = sparse.issparse(matrix) or len(starts) < len(pi) / 8
-    if len(pi) > _SMALL and few:
-        time = _by_steps(matrix, pi, starts, epsilon)
-        if time is not None:
-            return time, False
+    if len(pi) > _SMALL:
+        step = sparse.csr_matrix(matrix.T) if sparse.issparse(matrix) else matrix.T  # columns are laws
+        modes = _slow_modes(matrix, step, pi) if sparse.issparse(matrix) or gap < 0.01 else None
+        if modes is not None and _late(modes[0][starts], modes[1][0], epsilon).any():
+            return _by_modes(*modes, starts, epsilon), False
+        # Stepping costs starts x steps, squaring states x log steps; 1/gap is about the number of steps.
+        if sparse.issparse(matrix) or len(starts) / gap < 4 * len(pi):
+            time = _by_steps(matrix, step, pi, starts, epsilon)
+            if time is not None:
+                return time, False
     return _by_squaring(matrix, pi, starts, epsilon), False
 
 
@@ -69,29 +74,31 @@ def _by_squaring(matrix: Matrix, pi: Array, starts: NDArray[np.int64], epsilon: 
     return float(time + 1)
 
 
-def _by_steps(matrix: Matrix, pi: Array, starts: NDArray[np.int64], epsilon: float) -> float | None:
-    """Follow all starts step by step until they are there or a few slow modes are left; None if neither happens."""
-    step = sparse.csr_matrix(matrix.T) if sparse.issparse(matrix) else matrix.T  # columns are laws
-    rows = _dense(matrix[starts]).T
-    probe = np.random.default_rng(0).standard_normal((len(pi), _RANK))
+def _by_steps(matrix: Matrix, step: Matrix, pi: Array, starts: NDArray[np.int64], epsilon: float) -> float | None:
+    """Follow all starts step by step; None if it takes too many."""
+    laws = _dense(matrix[starts]).T
     for time in range(1, _MAX_STEPS + 1):
-        probe = matrix @ probe
-        late = _distance(rows.T, pi) > epsilon
+        late = _distance(laws.T, pi) > epsilon
         if not late.any():
             return float(time)
-        rows, starts = rows[:, late], starts[late]
-        if time & (time - 1) == 0 and (modes := _slow_modes(step, pi, probe, time)) is not None:
-            return _by_modes(*modes, starts, epsilon)
-        rows = step @ rows
+        laws = step @ (laws if late.all() else laws[:, late])
     return None
 
 
-def _slow_modes(step: Matrix, pi: Array, probe: Array, time: int) -> tuple[Array, list[Array]] | None:
-    """(Q [M, r], [B, BP, …, BP^s]) with P^s - 1πᵀ = Q B to rounding, s = ``time``; None if many modes are alive."""
-    image = probe - pi @ probe  # the range of P^s - 1πᵀ, since πP^s = π
-    q, singular, _ = np.linalg.svd(image, full_matrices=False)
-    alive = singular > 1e-12 * math.sqrt(len(pi))
-    if alive.sum() > _RANK - 4:
+def _slow_modes(matrix: Matrix, step: Matrix, pi: Array) -> tuple[Array, list[Array]] | None:
+    """(Q [M, r], [B, BP, …, BP^s]) with P^s - 1πᵀ = Q B to rounding, for the first s = 2^j with few modes alive."""
+    probe = np.random.default_rng(0).standard_normal((len(pi), _RANK))
+    time = 0
+    for target in (2**j for j in range(int(math.log2(_MAX_STEPS)) + 1)):
+        for _ in range(target - time):
+            probe = matrix @ probe
+        time = target
+        image = probe - pi @ probe  # the range of P^s - 1πᵀ, since πP^s = π
+        q, singular, _ = np.linalg.svd(image, full_matrices=False)
+        alive = singular > 1e-12 * math.sqrt(len(pi))
+        if alive.sum() <= _RANK - 4:
+            break
+    else:
         return None
     q = q[:, alive]
     b = q
@@ -106,25 +113,28 @@ def _slow_modes(step: Matrix, pi: Array, probe: Array, time: int) -> tuple[Array
 def _by_modes(q: Array, later: list[Array], starts: NDArray[np.int64], epsilon: float) -> float:
     """P^(ms + j) - 1πᵀ = Q (BQ)^(m-1) BP^j: find m by its binary digits, then j by bisection."""
     s, b = len(later) - 1, later[0]
-    left, time = q[starts], s  # P^time - 1πᵀ = left @ b, on the starts that are late
-
-    def late(left: Array, right: Array) -> NDArray[np.bool_]:
-        parts = [left[i : i + 512] for i in range(0, len(left), 512)]
-        return np.concatenate([0.5 * np.abs(part @ right).sum(-1) for part in parts]) > epsilon
+    left, time = q[starts], s  # P^time - 1πᵀ = left @ b
+    left = left[_late(left, b, epsilon)]
 
     core = [b @ q]  # (BQ)^(2^i)
-    while late(left @ core[-1], b).any():
+    while _late(left @ core[-1], b, epsilon).any():
         core.append(core[-1] @ core[-1])
     for i in range(len(core) - 1, -1, -1):
         further = left @ core[i]
-        still = late(further, b)
+        still = _late(further, b, epsilon)
         if still.any():
             left, time = further[still], time + s * 2**i
     low, high = 0, s  # late at low, there at high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if late(left, later[middle]).any() else (low, middle)
+        low, high = (middle, high) if _late(left, later[middle], epsilon).any() else (low, middle)
     return float(time + high)
+
+
+def _late(left: Array, right: Array, epsilon: float) -> NDArray[np.bool_]:
+    """Which rows of left @ right, each a law less π, are further than ε from zero."""
+    parts = [left[i : i + 512] for i in range(0, len(left), 512)]
+    return np.concatenate([0.5 * np.abs(part @ right).sum(-1) for part in parts]) > epsilon
 
 
 def _squared(power: Matrix) -> Matrix:

@@ -233,9 +233,10 @@ def _show_mixing(rows: list[MixingRow]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("coupling", title="Long run of each kernel")
-    table.add_column("kernel", no_wrap=True)
-    for column in ("block", "gap", "steps to mix", "TV to truth", "KL"):
+    table = Table(title="Long run of each kernel; TV and KL of its stationary law to the truth")
+    for column in ("coupling", "kernel"):
+        table.add_column(column, no_wrap=True)
+    for column in ("block", "gap", "steps to mix", "TV", "KL"):
         table.add_column(column, justify="right", no_wrap=True)
     last = None
     for row in rows:
@@ -254,19 +255,23 @@ def _show_efficiency(rows: list[EfficiencyRow]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("coupling", "masks", title="Variance of the estimator / Cramér–Rao, exact and by fits")
+    table = Table(title="Variance of the estimator / Cramér–Rao, exact and by fits")
+    for column in ("coupling", "masks"):
+        table.add_column(column, no_wrap=True)
     for column in ("one mask", "fits", "all masks", "fits", "worst", "≤ C"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.caption = "worst: the worst direction of θ; C: the Poincaré constant of Gibbs with the same masks"
+    table.caption = (
+        "worst: the worst direction of θ; C: the Poincaré constant of Gibbs with the same masks; "
+        "∞: such masks do not identify the parameters"
+    )
     for row in rows:
-        poincare = f"{row.poincare:.4g}"
         if row.exact is None:
-            table.add_row(f"{row.coupling:g}", row.masks, "not identifiable", "", "", "", "", poincare)
+            table.add_row(f"{row.coupling:g}", row.masks, "∞", "", "∞", "", "∞", "")
             continue
         fits = ["" if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
         exact = row.exact
         # Theorem 1 is about the block loss: the token loss has no such bound.
-        bound = poincare if row.loss == "block" else ""
+        bound = f"{row.poincare:.4g}" if row.loss == "block" else ""
         numbers = (f"{exact.ratio:.3f}", fits[0], f"{exact.averaged_ratio:.3f}", fits[1], f"{exact.worst:.3f}", bound)
         table.add_row(f"{row.coupling:g}", row.masks, *numbers)
     Console().print(table)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 MIN_TOKENS = 4
+_CORPUS_TEXTS = 1000  # of the data, whose own repeats are counted
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Diagnosis:
     texts: list[str] = field(default_factory=list)
     skipped: int = 0
     pairs: list[Pair] = field(default_factory=list)
-    safe_blocks: list[int] = field(default_factory=list)  # by text
+    safe_blocks: list[int] = field(default_factory=list)  # by text, random positions
+    safe_spaced: list[int] = field(default_factory=list)  # by text, positions no two of which are neighbours
     chains: list[ChainReport] = field(default_factory=list)
     corpus_stutter: float = 0.0
     stutter: list[Stutter] = field(default_factory=list)
@@ -104,14 +106,17 @@ class Diagnosis:
                 f"Drawing two random tokens of a text in parallel loses {far.value:.3f} ± {far.standard_error:.3f} "
                 f"nats, two neighbours {near.value:.3f} ± {near.standard_error:.3f}."
             )
+            many = f"up to {block} random positions" if block > 1 else "one random position"
             said.append(
-                f"Resample up to {block} random positions at once (median text) to lose at most "
-                f"{self.settings.budget:g} nats a step; neighbours belong into different steps, or drawn in sequence."
+                f"To lose at most {self.settings.budget:g} nats a step, resample {many} at a time, or "
+                f"{int(np.median(self.safe_spaced))} of which no two are neighbours (median text)."
             )
         for chain in self.chains:
             trust = "agree" if chain.r_hat < 1.05 else "do not agree yet"
             escape = (
-                f"half forgets its start in {chain.escape} sweeps" if chain.escape is not None else "keeps its start"
+                f"half forgets its start in {chain.escape} sweep{'s' * (chain.escape != 1)}"
+                if chain.escape is not None
+                else "keeps its start"
             )
             said.append(
                 f"Text {chain.text + 1}, block {chain.block}: Gibbs {escape}; chains {trust} (R-hat {chain.r_hat:.2f}, "
@@ -134,6 +139,7 @@ class Diagnosis:
             "information": {k: e.to_dict() for k, e in estimates.items() if e.samples > 1},
             "attention_correlation": self.attention_correlation,
             "safe_blocks": self.safe_blocks,
+            "safe_spaced": self.safe_spaced,
             "pairs": [p.to_dict() for p in self.pairs],
             "chains": [{**c.to_dict(), "escape": c.escape} for c in self.chains],
             "corpus_stutter": self.corpus_stutter,
@@ -148,7 +154,8 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
     """Yield (what is done, share of all work, the diagnosis so far) as the work goes on; the same object each time."""
     found = Diagnosis(lm.name, settings)
     rows = _rows(lm, texts, settings, found)
-    found.corpus_stutter = adjacent_repeats([row[free].tolist() for row, free in rows])
+    some = list(texts[:_CORPUS_TEXTS])
+    found.corpus_stutter = adjacent_repeats(lm.tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"])
     plans = _stutter_plans(settings)
     chain_rows = rows[: settings.chain_texts]
     total = len(rows) + 2 * len(chain_rows) * settings.sweeps / 4 + len(plans)
@@ -158,8 +165,11 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
         beside = settings.pairs // 2
         pairs = text_pairs(lm, conditionals, number, tokens, free, settings.pairs, beside, settings.seed + number)
         found.pairs += pairs
-        mean = float(np.mean([p.information for p in pairs if not p.neighbours]))
-        found.safe_blocks.append(safe_block(mean, int(free.sum()), settings.budget))
+        drawn = [p for p in pairs if not p.neighbours]
+        apart = [p.information for p in drawn if p.j - p.i > 1]
+        n = int(free.sum())
+        found.safe_blocks.append(safe_block(float(np.mean([p.information for p in drawn])), n, settings.budget))
+        found.safe_spaced.append(safe_block(float(np.mean(apart)), -(-n // 2), settings.budget) if apart else 1)
         done += 1
         yield f"dependence, text {number + 1}", done / total, found
     for number, (tokens, free) in enumerate(chain_rows):

@@ -35,11 +35,12 @@ def page(found: Diagnosis) -> str:
             "the two positions in parallel, the rest of the text observed. Influence: total variation a surprising "
             "token at one causes at the other.</p>"
         )
-        rows = [(text, block) for text, block in zip(found.texts, found.safe_blocks, strict=False)]
-        parts += ["<h2>Safe block size by text</h2>", _table(("text", "positions at once"), rows)]
+        rows = list(zip(found.texts, found.safe_blocks, found.safe_spaced, strict=False))
+        head = ("text", "random positions", "no two neighbours")
+        parts += ["<h2>Positions that may be drawn at once, by text</h2>", _table(head, rows)]
     if found.chains:
         parts += ["<h2>Gibbs chains</h2>", _image(_chains(found))]
-        head = ("text, block", "R-hat", "effective / sweeps", "half forgotten after", "overlap at the end")
+        columns = ("text, block", "R-hat", "effective / sweeps", "half forgotten after", "overlap at the end")
         lines = [
             (
                 f"text {c.text + 1}, block {c.block}",
@@ -50,7 +51,7 @@ def page(found: Diagnosis) -> str:
             )
             for c in found.chains
         ]
-        parts.append(_table(head, lines))
+        parts.append(_table(columns, lines))
         parts.append(
             "<p class=note>Half of the chains begin at the text, half at masks. Energy is -Σ log q(x_t | x_-t) a "
             "token; R-hat, autocorrelation and effective sample size are of the energy over the second half.</p>"
@@ -103,6 +104,7 @@ def _dependence(found: Diagnosis) -> Any:
         known = [p for p in found.pairs if p.attention is not None]
         axes[2].scatter([p.attention for p in known], [p.influence for p in known], s=8, alpha=0.4)
         axes[2].set(xscale="log", xlabel="mean attention", ylabel="influence", title="does attention tell?")
+        axes[2].tick_params(axis="x", which="minor", labelbottom=False)
     return figure
 
 
