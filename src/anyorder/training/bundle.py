@@ -33,6 +33,7 @@ def bundle(final: Path, target: Path = BUNDLED) -> None:
     shutil.rmtree(target, ignore_errors=True)
     model.save_pretrained(target)
     load_tokenizer(final).save_pretrained(target)
+    (target / "model.safetensors").chmod(0o644)  # safetensors writes files only their owner can read
     (target / "README.md").write_text(card(final.parent, model.num_parameters()), encoding="utf-8")
 
 
