@@ -105,3 +105,16 @@ def test_probabilities_below_the_smallest_float_stay_finite():
 def test_one_iteration_is_allowed():
     c = sum_of_conditionals(*incompatible(0))
     assert fit(c, max_iterations=1).iterations == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_acceleration_does_not_fall_into_a_corner(seed):
+    """Nearly independent positions, one favourite each: all mass on one pair looks like a fixed point, but is none."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = 0.05 * torch.randn(2, 25, 25, generator=generator, dtype=torch.float64)
+    favourite = torch.zeros(25, dtype=torch.float64)
+    favourite[3] = 5.0
+    ab, ba = torch.log_softmax(favourite + noise, -1)
+    fast = arnold_gokhale(ab, ba)
+    slow = arnold_gokhale(ab, ba, accelerate=False, max_iterations=20_000)
+    torch.testing.assert_close(fast.rows(ALL).exp(), slow.rows(ALL).exp(), atol=1e-8, rtol=0)

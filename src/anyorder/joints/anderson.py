@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_STRIDE = 2.0  # in x, at most, beyond the plain step: far from the minimum the history promises too much
 _PARALLEL = 1e-10  # a step whose new direction is this small a part of it says nothing more than those after it
 
 
@@ -38,8 +39,9 @@ class Anderson:
         df = [self._f[i + 1] - self._f[i] for i in reversed(range(m))]
         dx = [self._x[i + 1] - self._x[i] for i in reversed(range(m))]
         gamma = _least_squares([d * root for d in df], f * root)
-        proposal = g - sum((c * (x + y) for c, x, y in zip(gamma, dx, df, strict=False)), torch.zeros_like(g))
-        return proposal if bool(torch.isfinite(proposal).all()) else g
+        stride = sum((c * (x + y) for c, x, y in zip(gamma, dx, df, strict=False)), torch.zeros_like(g))
+        longest = float(stride.abs().max())
+        return g - stride * min(1.0, _STRIDE / longest) if longest > 0 else g
 
 
 def _least_squares(columns: list[Tensor], target: Tensor) -> list[float]:

@@ -156,9 +156,10 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
         marginals = torch.cat([mu.sum(t, keepdim=True).flatten() for t in range(k)])
         moved = (marginals - x.exp()).abs()
         change = max(float(moved[i:j].sum()) for i, j in cuts) / 2
-        if change <= tolerance or iteration >= max_iterations:
+        gradient = float((marginals.log() - x).abs().mean())
+        if (change <= tolerance and gradient <= tolerance**0.5) or iteration >= max_iterations:
             break
-        x = history.propose(x, marginals.log(), marginals)
+        x = history.propose(x, marginals.log(), marginals + 1 / len(x))
         x = torch.cat([torch.log_softmax(x[i:j], 0) for i, j in cuts]).clamp_(min=floor)
     return ManyJoint.of(tables, mu.log(), iterations=iteration)
 
