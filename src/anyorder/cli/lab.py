@@ -70,14 +70,14 @@ def mixing(
     per_world -= 1 in blocks and {"gibbs", "parallel"} <= set(kernels)
     rows, interrupted = _collect(work(), len(worlds) * per_world, json)
     settings = {"world": world, "n": length, "coupling": coupling, "block": blocks, "kernels": kernels, "seed": seed}
-    if json:
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
-    else:
-        _show_mixing(rows)
     if plot is not None and rows:
         from anyorder.reports.lab_plot import plot_mixing
 
         plot_mixing(rows, plot)
+    if json:
+        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
+    else:
+        _show_mixing(rows)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -125,14 +125,14 @@ def efficiency(
     rows, interrupted = _collect(work(), len(worlds) * len(laws), json)
     settings = {"world": world, "n": length, "coupling": coupling, "masks": laws, "loss": loss}
     settings |= {"samples": samples, "repeats": repeats, "seed": seed}
-    if json:
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
-    else:
-        _show_efficiency(rows)
     if plot is not None and rows:
         from anyorder.reports.lab_plot import plot_efficiency
 
         plot_efficiency(rows, plot)
+    if json:
+        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
+    else:
+        _show_efficiency(rows)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -182,15 +182,15 @@ def parallel(
     toy = [s for part in found if isinstance(part, list) for s in part]
     rows = [part for part in found if not isinstance(part, list)]
     settings = {"world": world, "n": length, "coupling": coupling, "block": blocks, "stutter_n": stutter_n}
+    if plot is not None and rows:
+        from anyorder.reports.lab_plot import plot_parallel
+
+        plot_parallel(rows, toy, plot)
     if json:
         parts = {"rows": [row.to_dict() for row in rows], "stutter": [s.to_dict() for s in toy]}
         print_json({**parts, "settings": settings | {"seed": seed}})
     else:
         _show_parallel(rows, toy)
-    if plot is not None and rows:
-        from anyorder.reports.lab_plot import plot_parallel
-
-        plot_parallel(rows, toy, plot)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -255,9 +255,9 @@ def _show_efficiency(rows: list[EfficiencyRow]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Variance of the estimator / Cramér–Rao, exact and by fits")
-    for column in ("coupling", "masks"):
-        table.add_column(column, no_wrap=True)
+    several = len({row.coupling for row in rows}) > 1
+    table = Table(title="Variance of the estimator / Cramér–Rao, exact and by fits", box=None, pad_edge=False)
+    table.add_column("masks", no_wrap=True)
     for column in ("one mask", "fits", "all masks", "fits", "worst", "≤ C"):
         table.add_column(column, justify="right", no_wrap=True)
     table.caption = (
@@ -265,15 +265,17 @@ def _show_efficiency(rows: list[EfficiencyRow]) -> None:
         "∞: such masks do not identify the parameters"
     )
     for row in rows:
+        name = f"{row.masks} @{row.coupling:g}" if several else row.masks
         if row.exact is None:
-            table.add_row(f"{row.coupling:g}", row.masks, "∞", "", "∞", "", "∞", "")
+            table.add_row(name, "∞", "", "∞", "", "∞", "")
             continue
         fits = ["" if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
         exact = row.exact
         # Theorem 1 is about the block loss: the token loss has no such bound.
         bound = f"{row.poincare:.4g}" if row.loss == "block" else ""
-        numbers = (f"{exact.ratio:.3f}", fits[0], f"{exact.averaged_ratio:.3f}", fits[1], f"{exact.worst:.3f}", bound)
-        table.add_row(f"{row.coupling:g}", row.masks, *numbers)
+        table.add_row(
+            name, f"{exact.ratio:.3f}", fits[0], f"{exact.averaged_ratio:.3f}", fits[1], f"{exact.worst:.3f}", bound
+        )
     Console().print(table)
 
 
@@ -286,8 +288,9 @@ def _show_parallel(rows: list[ParallelRow], toy: list[Stutter]) -> None:
     from rich.table import Table
 
     if rows:
-        table = Table("coupling", title="Nats lost by a product: in one block, and by decoding in so many steps")
-        for name in [f"block {k}" for k in rows[0].blocks] + [f"steps {m}" for m in rows[0].steps]:
+        title = "Nats lost by a product: in one block of k, and by decoding in K steps"
+        table = Table("coupling", title=title, box=None, pad_edge=False)
+        for name in [f"k={k}" for k in rows[0].blocks] + [f"K={m}" for m in rows[0].steps]:
             table.add_column(name, justify="right")
         for row in rows:
             values = [*row.blocks.values(), *row.steps.values()]

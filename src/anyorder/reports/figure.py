@@ -34,7 +34,10 @@ def save_figure(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     try:
-        figure.savefig(path, dpi=72)
+        if path.suffix.lower() == ".png":
+            path.write_bytes(_png(figure))
+        else:
+            figure.savefig(path)
     except (OSError, ValueError) as error:
         raise AnyorderError(f"cannot write the plot {path}: {error}") from None
     finally:
@@ -45,10 +48,19 @@ def embedded(figure: Any) -> str:
     """The figure as a data URI, for a page that needs no other file."""
     import matplotlib.pyplot as plt
 
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=72)
+    data = _png(figure)
     plt.close(figure)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def _png(figure: Any) -> bytes:
+    """A small PNG: line drawings need few colours."""
+    from PIL import Image
+
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=90)
+    Image.open(drawn).convert("RGB").quantize(64).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
 def check_plot_path(path: Path | None, kinds: tuple[str, ...] = (".png", ".svg", ".pdf")) -> None:

@@ -76,6 +76,6 @@ def plot_parallel(rows: list[ParallelRow], stutter: list[Stutter], path: Path) -
         style = {"color": "black", "linewidth": 2, "alpha": 0.5} if name == "truth" else {"marker": "."}
         repeats.plot(*zip(*line, strict=True), label=name, **style)
     repeats.set(title="stutter: neighbours that are equal", xlabel="coupling")
-    for ax in (blocks, steps, repeats):
-        ax.legend(fontsize=7, frameon=False)
+    for ax, where in ((blocks, "best"), (steps, "best"), (repeats, "center right")):
+        ax.legend(fontsize=7, frameon=False, loc=where)
     save_figure(figure, path)
