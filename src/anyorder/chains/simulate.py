@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from anyorder.chains.efficiency import terms, weighted_masks
 from anyorder.chains.family import Family, Mask
 from anyorder.chains.transition import Array, block_states
+from anyorder.chains.worlds import require_memory
 from anyorder.errors import AnyorderError
 
 _NEWTON_STEPS = 50
@@ -85,13 +86,17 @@ def _weights(
     averaged: bool,
     generator: np.random.Generator,
 ) -> dict[Mask, Array]:
-    """A -> [R, V^N] the signed weight of log Z_A(x_-A) in each repeat's mean loss, by state."""
-    p = family.p.ravel()
+    """A -> [R, V^(N-k)] the signed weight of log Z_A(x_-A) in each repeat's mean loss, by x_-A."""
+    p, v, n = family.p.ravel(), family.p.shape[0], family.length
+    sets = {a for mask, _ in masks for a, _ in terms(mask, loss)}
+    need = 16.0 * repeats * sum(float(v) ** (n - len(a)) for a in sets)
+    require_memory(need, f"fitting {repeats} times at once on {len(masks)} masks of {n} positions")
     weights: dict[Mask, Array] = {}
 
     def add(mask: Mask, count: Array) -> None:
         for a, c in terms(mask, loss):
-            weights[a] = weights.get(a, 0.0) + c * count
+            seen = c * count[:, block_states(v, n, a)].sum(-1)  # log Z_A sees x_-A only
+            weights[a] = weights[a] + seen if a in weights else seen
 
     if averaged:
         count = generator.multinomial(samples, p, size=repeats) / samples
@@ -110,7 +115,6 @@ def _newton(family: Family, weights: dict[Mask, Array], repeats: int) -> tuple[A
     d, v, n = family.size, family.p.shape[0], family.length
     features, p = family.features.reshape(-1, d), family.p.ravel()
     groups = {a: block_states(v, n, a) for a in weights}  # A -> [V^(N-k), V^k]
-    weights = {a: w[:, groups[a]].sum(-1) for a, w in weights.items()}  # log Z_A sees x_-A only
     theta, alive = np.zeros((repeats, d)), np.ones(repeats, dtype=bool)
     settled = np.zeros(repeats, dtype=bool)
     for _ in range(_NEWTON_STEPS):

@@ -77,7 +77,9 @@ def mixing(
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
     else:
-        _show_mixing(rows)
+        from anyorder.reports.lab_table import show_mixing
+
+        show_mixing(rows)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -94,7 +96,9 @@ def efficiency(
         str, typer.Option(help="block: -log p(x_S | rest), as in the theory; token: each token apart, as MLMs train.")
     ] = "block",
     samples: Annotated[int, typer.Option(help="Samples of one fit.")] = 2000,
-    repeats: Annotated[int, typer.Option(help="Fits of the experiment; 0 for theory alone.")] = 200,
+    repeats: Annotated[
+        int, typer.Option(help="Fits of the experiment; 0 for theory alone, best beyond 8 positions.")
+    ] = 200,
     vocab: VocabOption = 2,
     plot: PlotOption = None,
     seed: SeedOption = 0,
@@ -132,7 +136,9 @@ def efficiency(
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
     else:
-        _show_efficiency(rows)
+        from anyorder.reports.lab_table import show_efficiency
+
+        show_efficiency(rows)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -190,7 +196,9 @@ def parallel(
         parts = {"rows": [row.to_dict() for row in rows], "stutter": [s.to_dict() for s in toy]}
         print_json({**parts, "settings": settings | {"seed": seed}})
     else:
-        _show_parallel(rows, toy)
+        from anyorder.reports.lab_table import show_parallel
+
+        show_parallel(rows, toy)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -227,80 +235,3 @@ def _collect(work: Iterator[tuple[str, Any]], total: int, quiet: bool) -> tuple[
         except KeyboardInterrupt:
             return rows, True
     return rows, False
-
-
-def _show_mixing(rows: list[MixingRow]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="Long run of each kernel; TV and KL of its stationary law to the truth")
-    for column in ("coupling", "kernel"):
-        table.add_column(column, no_wrap=True)
-    for column in ("block", "gap", "steps to mix", "TV", "KL"):
-        table.add_column(column, justify="right", no_wrap=True)
-    last = None
-    for row in rows:
-        if last not in (None, row.coupling):
-            table.add_section()
-        last = row.coupling
-        time = row.mixing.mixing_time
-        steps = ("> " if row.mixing.mixing_time_is_bound else "") + (f"{time:.0f}" if time < 1e6 else f"{time:.2e}")
-        tv = row.mixing.remark if row.tv is None else f"{row.tv:.4f}"
-        kl = "" if row.kl is None else f"{row.kl:.4f}"
-        table.add_row(f"{row.coupling:g}", row.kernel, str(row.block), f"{row.mixing.gap:.2e}", steps, tv, kl)
-    Console().print(table)
-
-
-def _show_efficiency(rows: list[EfficiencyRow]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    several = len({row.coupling for row in rows}) > 1
-    table = Table(title="Variance of the estimator / Cramér–Rao, exact and by fits", box=None, pad_edge=False)
-    table.add_column("masks", no_wrap=True)
-    for column in ("one mask", "fits", "all masks", "fits", "worst", "≤ C"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.caption = (
-        "worst: the worst direction of θ; C: the Poincaré constant of Gibbs with the same masks; "
-        "∞: such masks do not identify the parameters"
-    )
-    for row in rows:
-        name = f"{row.masks} @{row.coupling:g}" if several else row.masks
-        if row.exact is None:
-            table.add_row(name, "∞", "", "∞", "", "∞", "")
-            continue
-        fits = ["" if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
-        exact = row.exact
-        # Theorem 1 is about the block loss: the token loss has no such bound.
-        bound = f"{row.poincare:.4g}" if row.loss == "block" else ""
-        table.add_row(
-            name, f"{exact.ratio:.3f}", fits[0], f"{exact.averaged_ratio:.3f}", fits[1], f"{exact.worst:.3f}", bound
-        )
-    Console().print(table)
-
-
-def _both(row: EfficiencyRow) -> tuple[Any, Any]:
-    return row.simulated, row.simulated_averaged
-
-
-def _show_parallel(rows: list[ParallelRow], toy: list[Stutter]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    if rows:
-        title = "Nats lost by a product: in one block of k, and by decoding in K steps"
-        table = Table("coupling", title=title, box=None, pad_edge=False)
-        for name in [f"k={k}" for k in rows[0].blocks] + [f"K={m}" for m in rows[0].steps]:
-            table.add_column(name, justify="right")
-        for row in rows:
-            values = [*row.blocks.values(), *row.steps.values()]
-            table.add_row(f"{row.coupling:g}", *(f"{value:.3f}" for value in values))
-        Console().print(table)
-    if toy:
-        table = Table("coupling", "method", "temperature", title="Stutter toy: neighbours that hold the same word")
-        table.add_column("rate", justify="right")
-        table.add_column("truth", justify="right")
-        for s in toy:
-            method = f"decode, steps {s.steps}" if s.method == "decode" else f"parallel Gibbs, block {s.block}"
-            table.add_row(f"{s.coupling:g}", method, f"{s.temperature:g}", f"{s.rate:.4f}", f"{s.truth:.4f}")
-        Console().print(table)
