@@ -105,8 +105,8 @@ def _weights(
         return weights
     # Texts and masks are independent: how many samples fall to each mask, then which texts they are.
     share = generator.multinomial(samples, [weight for _, weight in masks], size=repeats)  # [R, masks]
-    for (mask, _), n in zip(masks, share.T, strict=True):
-        add(mask, generator.multinomial(n, p) / samples)
+    for (mask, _), fallen in zip(masks, share.T, strict=True):
+        add(mask, generator.multinomial(fallen, p) / samples)
     return weights
 
 
