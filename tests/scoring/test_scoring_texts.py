@@ -170,6 +170,11 @@ def test_batches_hold_their_budget_and_every_row(tiny_lm: Any, monkeypatch: pyte
         assert sorted(i for batch in made for i in batch) == list(range(39))
         costs = [sum(method.rows(rows[i]) * len(rows[i].tokens) for i in batch) for batch in made]
         assert all(cost <= 500 or len(batch) == 1 for cost, batch in zip(costs, made, strict=True))
+    monkeypatch.setattr(score_module, "ENOUGH", 100)
+    for batch in batches(rows, Method("pll"), pad_id=0):
+        lengths = [len(rows[i].tokens) for i in batch]
+        cost = sum(Method("pll").rows(rows[i]) * len(rows[i].tokens) for i in batch[:-1])
+        assert max(lengths) <= 9 / 8 * min(lengths) or cost < 100
     for batch in batches(rows, Method("pll"), pad_id=None):
         assert len({len(rows[i].tokens) for i in batch}) == 1
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 METHODS = ("pll", "pll-word", "chain", "bound")
 ORDERS = ("left-to-right", "right-to-left", "random")
 BATCH = 2**20  # tokens of all rows of a batch, as masks in memory: 8 MB of ids at a time
+ENOUGH = 1024  # tokens that keep a model busy; from there on a batch is not worth padding its rows for
 Progress = Callable[[int], None]
 
 
@@ -196,13 +197,19 @@ def score_pieces(
 
 
 def batches(rows: Sequence[Piece], method: Method, pad_id: int | None) -> Iterator[list[int]]:
-    """Indices of pieces, by length, in batches whose rows together hold at most ``BATCH`` tokens."""
+    """Indices of pieces, by length, in batches whose rows together hold at most ``BATCH`` tokens.
+
+    A batch that has ``ENOUGH`` tokens ends where the next piece is over an eighth longer than its first, so that
+    padding stays a small part of the work.
+    """
     batch: list[int] = []
     cost = 0
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i].tokens)):
-        more = method.rows(rows[i]) * len(rows[i].tokens)
+        length = len(rows[i].tokens)
+        more = method.rows(rows[i]) * length
+        first = len(rows[batch[0]].tokens) if batch else length
         # Without a padding token only rows of one length go together.
-        unlike = pad_id is None and batch and len(rows[i].tokens) != len(rows[batch[0]].tokens)
+        unlike = length != first if pad_id is None else cost >= ENOUGH and 8 * length > 9 * first
         if batch and (cost + more > BATCH or unlike):
             yield batch
             batch, cost = [], 0
