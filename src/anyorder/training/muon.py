@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic whose iteration sends every singular value near 1
 
@@ -35,11 +35,28 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # no closure: the trainer never has one
         """One update of every matrix that has a gradient."""
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
+            matrices = [p for p in group["params"] if p.grad is not None]
+            directions = []
+            for p in matrices:
                 buffer = self.state[p].setdefault("momentum", torch.zeros_like(p))
                 buffer.lerp_(p.grad, 1 - group["momentum"])
-                update = orthogonalise(p.grad.lerp(buffer, group["momentum"]))
+                directions.append(p.grad.lerp(buffer, group["momentum"]))
+            for p, update in zip(matrices, orthogonalise_all(directions), strict=True):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(update, alpha=-group["lr"] * max(1.0, p.shape[0] / p.shape[1]) ** 0.5)
+
+
+def orthogonalise_all(matrices: list[Tensor]) -> list[Tensor]:
+    """:func:`orthogonalise` each; with several processes, which all hold the same matrices, each does its share."""
+    if not distributed.is_initialized():
+        return [orthogonalise(m) for m in matrices]
+    load = [0] * distributed.get_world_size()
+    flat = torch.zeros(sum(m.numel() for m in matrices)).to(matrices[0])
+    results = [part.view_as(m) for part, m in zip(flat.split([m.numel() for m in matrices]), matrices, strict=True)]
+    for matrix, result in sorted(zip(matrices, results, strict=True), key=lambda pair: -pair[0].numel()):
+        owner = load.index(min(load))
+        load[owner] += matrix.numel() * min(matrix.shape)
+        if owner == distributed.get_rank():
+            result.copy_(orthogonalise(matrix))
+    distributed.all_reduce(flat)  # every entry has one owner and is zero elsewhere: an exact sum
+    return results
