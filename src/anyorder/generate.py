@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.attention import attention_influence
 from anyorder.errors import AnyorderError
 from anyorder.fill import numbered
-from anyorder.samplers.adaptive import adaptive
+from anyorder.samplers.adaptive import Influence, adaptive
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.draw import place
 from anyorder.samplers.gibbs import gibbs
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 SAMPLERS = ("any-order", "parallel", "gibbs", "refine", "metropolis", "adaptive")
+INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
 # Rows generated together. Constant, so that a seed means the same texts however many are asked for at a time.
 BATCH = 16
 
@@ -105,6 +107,7 @@ def plan(
     sampler: str | None = None,
     block: int | None = None,
     mode: str = "parallel",
+    influence: str = "tokens",
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -135,7 +138,11 @@ def plan(
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise AnyorderError(f"unknown sampler {name!r}: {hint}choose one of {', '.join(SAMPLERS)}")
     warper = make_warper(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical)
-    recipe = Recipe(Allowed(lm.conditionals, canvas.allowed), canvas, order, steps, block, mode, warper, top_k == 1)
+    if influence not in INFLUENCES:
+        raise AnyorderError(f"unknown influence {influence!r}: choose one of {', '.join(INFLUENCES)}")
+    by_attention = attention_influence(lm.model, lm.conditionals.mask_id) if influence == "attention" else None
+    allowed = Allowed(lm.conditionals, canvas.allowed)
+    recipe = Recipe(allowed, canvas, order, steps, block, mode, by_attention, warper, top_k == 1)
     chosen, count, expected = recipe.make(name)
     return Plan(canvas, words, chosen, count, expected, samples, generator)
 
@@ -150,6 +157,7 @@ class Recipe:
     steps: int | None
     block: int | None
     mode: str
+    influence: Influence | None
     warper: Callable[[Tensor, Tensor], Tensor] | None
     greedy: bool
 
@@ -206,7 +214,7 @@ class Recipe:
             usual = 2 * filling
         else:
             block = self.block or 2
-            chain = adaptive(self.conditionals, block=block, warper=self.warper)
+            chain = adaptive(self.conditionals, block=block, influence=self.influence, warper=self.warper)
             filling = math.ceil(self.blanks / block)
             usual = 2 * filling
         steps = usual if self.steps is None else self.steps

@@ -102,6 +102,7 @@ class MaskedLM:
         sampler: str | None = None,
         block: int | None = None,
         mode: str = "parallel",
+        influence: str = "tokens",
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -130,6 +131,8 @@ class MaskedLM:
                 ``metropolis`` or ``adaptive``; see :mod:`anyorder.samplers`.
             block: Tokens resampled together by gibbs and adaptive.
             mode: Of gibbs inside a block, ``parallel`` or ``sequential``.
+            influence: What adaptive measures dependence by: ``tokens`` (how a token changes the answer elsewhere, a
+                pass a blank) or ``attention`` (one pass, and rougher).
             temperature: Divides the log-probabilities.
             top_k: Keep the k most probable tokens; 1 is greedy.
             top_p: Keep the fewest tokens that hold this much probability.

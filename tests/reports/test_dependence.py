@@ -11,7 +11,7 @@ import torch
 from anyorder.chains.parallel import block_loss, entropy_profile
 from anyorder.chains.transition import joint
 from anyorder.chains.worlds import make_world
-from anyorder.reports.dependence import attention_of, choose_pairs, measure_pairs, safe_block
+from anyorder.reports.dependence import choose_pairs, measure_pairs, safe_block
 from anyorder.reports.text_chains import ChainReport, text_chain
 
 
@@ -59,18 +59,6 @@ def test_pairs_are_free_distinct_and_neighbours_stand_side_by_side() -> None:
     random = [(i, j) for i, j, beside in pairs if not beside]
     assert sorted(random) == [(1, 2), (1, 4), (1, 5), (1, 6), (2, 4), (2, 5), (2, 6), (4, 5), (4, 6), (5, 6)]
     assert sorted((i, j) for i, j, beside in pairs if beside) == [(1, 2), (4, 5), (5, 6)]
-
-
-def test_attention_is_read_and_the_model_left_as_it_was(tiny_lm) -> None:
-    tokens = torch.tensor(tiny_lm.tokenizer("the old man opened the door .")["input_ids"])
-    usual = tiny_lm.model.config._attn_implementation
-    before = tiny_lm.conditionals(tokens[None], torch.tensor([[2]]))
-    attention = attention_of(tiny_lm, tokens)
-    assert attention is not None
-    assert attention.shape == (len(tokens), len(tokens))
-    torch.testing.assert_close(attention, attention.T)
-    assert tiny_lm.model.config._attn_implementation == usual
-    torch.testing.assert_close(tiny_lm.conditionals(tokens[None], torch.tensor([[2]])), before)
 
 
 def run(world: str, coupling: float, **options: int) -> ChainReport:

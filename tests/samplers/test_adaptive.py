@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import permutations
+
 import pytest
 import torch
 
@@ -164,3 +167,18 @@ def test_bad_settings_are_refused():
     ]:
         with pytest.raises(AnyorderError, match=message):
             adaptive(table, **options)
+
+
+def test_blocks_of_three_follow_the_law_of_one_join_after_the_other():
+    """The weights change when a member joins; every ordered block has the probability of its joins multiplied."""
+    tie = torch.rand(1, 4, 4, generator=_g(9))
+    tie = 0.1 + 0.9 * torch.maximum(tie, tie.transpose(1, 2))
+    draws, sharpness = 40000, 2.0
+    grown = blocks_of(tie, block=3, blocks=1, sharpness=sharpness, draws=draws)[:, 0]
+    found = Counter(map(tuple, grown.tolist()))
+    for a, b, c in permutations(range(4), 3):
+        nearest = {i: float(tie[0, a, i]) ** sharpness for i in range(4) if i != a}
+        p = nearest[b] / sum(nearest.values()) / 4
+        nearest = {i: max(float(tie[0, a, i]), float(tie[0, b, i])) ** sharpness for i in range(4) if i not in (a, b)}
+        p *= nearest[c] / sum(nearest.values())
+        assert abs(found[a, b, c] / draws - p) < 4 * (p * (1 - p) / draws) ** 0.5

@@ -74,9 +74,9 @@ def test_accumulation_changes_nothing(recipe_file, corpus, normalise, tmp_path):
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path, optimiser):
     # With eps this large Adam's update is proportional to the gradient: weights after a step compare gradients.
-    optim = {"name": optimiser, "steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
+    optim = {"steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
     tolerance = {"adamw": 1e-6, "muon": 1e-4}[optimiser]  # Newton–Schulz enlarges rounding errors
-    path = recipe_file(model={"dropout": 0.0}, optim=optim)
+    path = recipe_file(model={"dropout": 0.0}, optim={**optim, "name": optimiser})
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = ["-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet"]
     subprocess.run(

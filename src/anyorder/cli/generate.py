@@ -59,6 +59,9 @@ def generate(
         int | None, typer.Option("--block", help="Tokens resampled together by gibbs and adaptive.")
     ] = None,
     mode: Annotated[str, typer.Option("--mode", help="gibbs inside a block: parallel or sequential.")] = "parallel",
+    influence: Annotated[
+        str, typer.Option("--influence", help="What adaptive measures dependence by: tokens or attention.")
+    ] = "tokens",
     temperature: Annotated[float, typer.Option("--temperature", help="Below 1 sharpens, above 1 flattens.")] = 1.0,
     top_k: Annotated[
         int | None, typer.Option("--top-k", help="Draw among the k likeliest tokens; 1 is greedy.")
@@ -105,6 +108,7 @@ def generate(
             sampler=sampler,
             block=block,
             mode=mode,
+            influence=influence,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,

@@ -72,7 +72,8 @@ class ModelConditionals:
         """log q(x_t | observed), [B, K, V] in float32 on the device of ``tokens``."""
         batch, width = positions.shape
         # Allocated outside inference mode, so that the caller may change it in place.
-        answer = torch.full((batch * width, self.vocab_size), -math.log(self.vocab_size), device=tokens.device)
+        answer = torch.empty((batch * width, self.vocab_size), device=tokens.device)
+        answer.index_fill_(0, (positions.flatten() < 0).nonzero().squeeze(1), -math.log(self.vocab_size))
         with torch.inference_mode():
             self._fill(answer, tokens, positions)
         return answer.view(batch, width, self.vocab_size)
@@ -92,7 +93,10 @@ class ModelConditionals:
         rows, inverse = torch.unique(tokens[used], dim=0, return_inverse=True)
         length = torch.zeros(len(rows), dtype=torch.long, device=tokens.device)
         length[inverse] = lengths[used]
-        by_length = torch.argsort(length, stable=True)
+        # `unique` sorts rows by their tokens; as they came, their answers lie side by side (see `_answer`).
+        came = torch.full_like(length, len(used)).scatter_reduce_(0, inverse, torch.arange(len(used)).to(row), "amin")
+        as_came = torch.argsort(came)
+        by_length = as_came[torch.argsort(length[as_came], stable=True)]
         rows, length = rows[by_length], length[by_length]
         row = torch.argsort(by_length)[inverse[row]]
 
@@ -145,15 +149,27 @@ class ModelConditionals:
             states = self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
         else:
             states = self.model(input_ids=tokens, attention_mask=mask).logits.flatten(0, 1)[question]  # [U, V]
+        once = len(question) == len(slot)  # nothing is asked twice, so the answers can be worked out in their order
+        if once:
+            states = states[inverse.to(device)]
+        # Answers that lie side by side are written where they belong; copying them would take as long as the softmax.
+        in_place = once and answer.device == device and bool((slot.diff() == 1).all())
         chunk = max(1, _LOGITS // self.vocab_size)
         for first in range(0, len(question), chunk):
             part = states[first : first + chunk]
             logits = part if self._head is None else self._head(self.model, part)
-            log_q = torch.log_softmax(logits.float(), -1).to(answer.device)
+            if in_place:
+                start = int(slot[first])
+                log_q = torch.log_softmax(logits.float(), -1, out=answer[start : start + len(part)])
+            else:
+                log_q = torch.log_softmax(logits.float(), -1).to(answer.device)
             if bool(log_q[:, 0].isnan().any()):  # one NaN among the logits makes the whole row NaN
                 raise AnyorderError(
                     "the model answers NaN: its arithmetic overflows in this dtype (load it in float32), or it cannot "
                     "read a text without a single observed token (ESM: keep its special tokens)"
                 )
-            mine = (inverse >= first) & (inverse < first + chunk)
-            answer[slot[mine]] = log_q[inverse[mine] - first]
+            if once and not in_place:
+                answer.index_copy_(0, slot[first : first + chunk], log_q)
+            elif not once:
+                mine = (inverse >= first) & (inverse < first + chunk)
+                answer[slot[mine]] = log_q[inverse[mine] - first]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anyorder.conditionals.attention import attention_of
 from anyorder.samplers.draw import inverse_cdf
 from anyorder.types import Conditionals
 
@@ -78,25 +79,6 @@ def measure_pairs(
     return information.mean(1), influence.max(1).values
 
 
-def attention_of(lm: MaskedLM, tokens: Tensor) -> Tensor | None:
-    """[N, N] attention between positions of one text, averaged over layers and heads; None if the model keeps it."""
-    model = lm.model
-    usual = model.config._attn_implementation
-    try:
-        # Fused kernels never hold the weights; only the plain one can show them.
-        model.set_attn_implementation("eager")
-        with torch.inference_mode():
-            found = model(input_ids=tokens[None], output_attentions=True).attentions
-    except (ValueError, NotImplementedError, KeyError):
-        return None
-    finally:
-        model.set_attn_implementation(usual)
-    if not found or any(layer is None for layer in found):
-        return None
-    mean = torch.stack([layer[0].float().mean(0) for layer in found]).mean(0)
-    return torch.maximum(mean, mean.T)
-
-
 def text_pairs(
     lm: MaskedLM,
     conditionals: Conditionals,
@@ -111,7 +93,8 @@ def text_pairs(
     generator = torch.Generator().manual_seed(seed)
     pairs = choose_pairs(free, random, neighbours, generator)
     information, influence = measure_pairs(conditionals, tokens, pairs, generator)
-    attention = attention_of(lm, tokens)
+    seen = attention_of(lm.model, tokens[None])
+    attention = None if seen is None else seen[0]
     return [
         Pair(text, i, j, beside, float(nats), float(tv), None if attention is None else float(attention[i, j]))
         for (i, j, beside), nats, tv in zip(pairs, information, influence, strict=True)

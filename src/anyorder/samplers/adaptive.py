@@ -155,11 +155,12 @@ def grow(
     """Blocks of positions, [B, blocks, block], -1 where a row has no more.
 
     Seeds come in the order of the uniforms ``keys``, so each is uniform among what is left. A block then takes in one
-    position after the other, with probability ∝ (strongest tie to any member)^sharpness: an exponential race, whose
-    clocks are -log ``join``. It stops short where nothing left is tied to it by more than ``threshold``; what is
-    not tied to any block so far by more than that may seed another.
+    position after the other, with probability ∝ (strongest tie to any member)^sharpness: a race of exponential clocks
+    -log ``join``, set back by the time that has passed when a position joins. They have no memory, so what is left on
+    them is as good as new, and the weights may change between two joins. A block stops short where nothing left is
+    tied to it by more than ``threshold``; what is not tied to any block so far by more than that may seed another.
     """
-    clock = torch.log(-torch.log(join.clamp_min(1e-300)))  # [B, N]
+    clock = -torch.log(join.clamp_min(1e-300))  # [B, N]
     left = allowed.clone()
     out = []
     for _ in range(blocks):
@@ -169,9 +170,13 @@ def grow(
         for _ in range(block - 1):
             left = place(left, position, 0)
             nearest = torch.maximum(nearest, _ties_of(tie, position))
+            running = left & (nearest > threshold)
             # In logs: a weak tie to the eighth power is below float64.
-            rank = clock - sharpness * nearest.log()
-            position = choose(rank, left & (nearest > threshold), 1)
+            speed = sharpness * nearest.log()
+            rings = clock.log() - speed
+            position = choose(rings, running, 1)
+            passed = rings.gather(1, position.clamp(min=0))
+            clock = torch.where(running, (clock - (speed + passed).exp()).clamp_min(1e-300), clock)
             members.append(position)
         nearest = torch.maximum(nearest, _ties_of(tie, position))
         left = place(left, position, 0) & (nearest <= threshold)
