@@ -188,3 +188,18 @@ def test_bad_input() -> None:
     with pytest.raises(AnyorderError, match="no fit converged"):
         simulate(family, count_law(1, 3), np.eye(5), samples=2)
     assert parse_masks("1,beta:2,5,uniform", 3) == ["1", "beta:2,5", "uniform"]
+
+
+def test_masks_that_no_fit_converges_on_keep_their_theory() -> None:
+    row = efficiency_row(make_world("ising-chain", n=3), "1", samples=2, repeats=4)
+    assert row.exact is not None
+    assert row.simulated is None
+    assert "--samples" in row.remark
+
+
+def test_an_experiment_that_would_take_long_waits_to_be_asked_for() -> None:
+    assert efficiency_row(make_world("ising-clique", n=3, coupling=0.2), "1").simulated is not None
+    row = efficiency_row(make_world("ising-clique", n=10, coupling=0.2), "uniform")
+    assert row.exact is not None
+    assert row.simulated is None
+    assert "--repeats" in row.remark

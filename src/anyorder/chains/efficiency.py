@@ -86,10 +86,37 @@ def terms(mask: Mask, loss: str) -> list[tuple[Mask, float]]:
 
 def information(family: Family, counts: Array) -> Array:
     """[d, d] I = E_S E Cov(T | x_-S), the mask drawn with its size from ``counts``."""
-    total = np.zeros((family.size, family.size))
-    for mask, weight in weighted_masks(counts):
-        total += weight * family.covariance(mask)
-    return total
+    return _block_sums(family, counts)[0]
+
+
+def _block_sums(family: Family, counts: Array) -> tuple[Array, Array]:
+    """E_S E Cov(T | x_-S) [d, d] and E_S E[T | x_-S] [V]*N + [d], over all masks in about V (V + 1)^N steps.
+
+    Masks form a tree, each made from one without its last position t. By the law of total covariance it adds
+
+        E Cov(T | x_-S) = E Cov(T | x_-S∖t) + E[m m'],   m = E[T | x_-S∖t] - E[T | x_-S],
+
+    a sum over the states of x_-S∖t alone, and of positive terms, so that no digits are lost where they are small.
+    """
+    n, d = family.length, family.size
+    largest = int(np.flatnonzero(counts)[-1])
+    total = np.zeros((d, d))
+
+    def visit(mask: Mask, mean: Array, p: Array) -> tuple[float, Array]:
+        """Below ``mask``: the probability of those masks, and the sum of their means by it."""
+        weight = float(counts[len(mask)]) / math.comb(n, len(mask))
+        means = weight * mean
+        for t in range(mask[-1] + 1 if mask else 0, n if len(mask) < largest else 0):
+            below = p.sum(axis=t, keepdims=True)
+            smoother = (p[..., None] * mean).sum(axis=t, keepdims=True)
+            smoother = np.divide(smoother, below[..., None], out=np.zeros_like(smoother), where=below[..., None] > 0)
+            share, sums = visit((*mask, t), smoother, below)
+            change = (mean - smoother).reshape(-1, d)
+            np.add(total, share * (p.reshape(-1, 1) * change).T @ change, out=total)
+            weight, means = weight + share, means + sums
+        return weight, means
+
+    return total, visit((), family.features, family.p)[1]
 
 
 def efficiency(family: Family, counts: Array, loss: str = "block") -> Efficiency:
@@ -103,7 +130,24 @@ def efficiency(family: Family, counts: Array, loss: str = "block") -> Efficiency
     Raises:
         AnyorderError: θ cannot be learned from such masks.
     """
-    n, d = family.length, family.size
+    d = family.size
+    p = family.p.reshape(-1, 1)
+    if loss == "block":
+        variance, means = _block_sums(family, counts)
+        hessian = variance  # each mask's likelihood is a true conditional one: the information equality holds
+        mean_gradient = means - family.features
+    else:
+        variance, hessian, mean_gradient = _token_sums(family, counts)
+    flat = mean_gradient.reshape(-1, d)
+    bound = _inverse(family.covariance(tuple(range(family.length))), "this world's parameters are not identifiable")
+    inverse = _inverse(hessian, "these masks do not identify the parameters: mask more positions")
+    averaged = inverse @ ((p * flat).T @ flat) @ inverse
+    return Efficiency(inverse @ variance @ inverse, averaged, bound)
+
+
+def _token_sums(family: Family, counts: Array) -> tuple[Array, Array, Array]:
+    """Of the token loss: the variance of one mask's gradient, the Hessian, and the gradient's mean over masks."""
+    d = family.size
     p = family.p.reshape(-1, 1)
     hessian, variance = np.zeros((d, d)), np.zeros((d, d))
     mean_gradient = np.zeros(family.features.shape)
@@ -111,7 +155,7 @@ def efficiency(family: Family, counts: Array, loss: str = "block") -> Efficiency
     share: dict[Mask, float] = {}  # A -> E_S c_A
     for mask, weight in weighted_masks(counts):
         gradient = np.zeros(family.features.shape)
-        for a, c in terms(mask, loss):
+        for a, c in terms(mask, "token"):
             if a not in expected:
                 expected[a] = family.expected(a)
             gradient += c * expected[a]
@@ -119,16 +163,9 @@ def efficiency(family: Family, counts: Array, loss: str = "block") -> Efficiency
         mean_gradient += weight * gradient
         flat = gradient.reshape(-1, d)
         variance += weight * (p * flat).T @ flat
-    if loss == "block":
-        hessian = variance  # each mask's likelihood is a true conditional one: the information equality holds
-    else:
-        for a, c in share.items():
-            hessian += c * family.covariance(a) if a else 0.0
-    flat = mean_gradient.reshape(-1, d)
-    bound = _inverse(family.covariance(tuple(range(n))), "this world's parameters are not identifiable")
-    inverse = _inverse(hessian, "these masks do not identify the parameters: mask more positions")
-    averaged = inverse @ ((p * flat).T @ flat) @ inverse
-    return Efficiency(inverse @ variance @ inverse, averaged, bound)
+    for a, c in share.items():
+        hessian += c * family.covariance(a) if a else 0.0
+    return variance, hessian, mean_gradient
 
 
 def _inverse(matrix: Array, otherwise: str) -> Array:

@@ -15,7 +15,13 @@ from anyorder.chains.worlds import require_memory
 from anyorder.errors import AnyorderError
 
 _NEWTON_STEPS = 50
+_USUAL_STEPS = 8
 _TOLERANCE = 1e-9
+_HELD = 2**25  # numbers held at once by a step of the fit
+
+
+class NoFit(AnyorderError):
+    """Too few samples: the loss has no minimum near the truth in any repeat."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,21 @@ def simulate(
     theta, converged = _newton(family, weights, repeats)
     good = theta[converged]
     if len(good) < 2:
-        raise AnyorderError(f"no fit converged on {samples} samples: use more with --samples")
+        raise NoFit(f"no fit converged on {samples} samples: use more with --samples")
     covariance = samples * np.atleast_2d(np.cov(good.T))
     # The trace is a mean over repeats of squared deviations, so its standard error is that of a mean.
     each = samples * ((good - good.mean(0)) ** 2).sum(-1) * len(good) / (len(good) - 1)
     trace = float(np.trace(bound))
     error = float(each.std(ddof=1) / np.sqrt(len(each)) / trace)
     return Simulation(covariance, float(np.trace(covariance)) / trace, error, len(good), int((~converged).sum()))
+
+
+def operations(family: Family, counts: Array, loss: str, repeats: int) -> float:
+    """About how many floating-point operations the two experiments on one masking law take."""
+    d, v, n = family.size, family.p.shape[0], family.length
+    sets = {a for mask, _ in weighted_masks(counts) for a, _ in terms(mask, loss) if a}
+    step = sum(v ** (n - len(a)) * d**2 + v**n * d for a in sets) + v**n * d**2
+    return 2.0 * repeats * step * 2 * _USUAL_STEPS
 
 
 def _weights(
@@ -118,30 +132,41 @@ def _newton(family: Family, weights: dict[Mask, Array], repeats: int) -> tuple[A
     theta, alive = np.zeros((repeats, d)), np.ones(repeats, dtype=bool)
     settled = np.zeros(repeats, dtype=bool)
     for _ in range(_NEWTON_STEPS):
-        run = np.flatnonzero(alive & ~settled)
-        if not len(run):
-            break
-        gradient, hessian = np.zeros((len(run), d)), np.zeros((len(run), d, d))
-        tilt = theta[run] @ features.T
-        density = p * np.exp(tilt - tilt.max(-1, keepdims=True))  # [R, V^N]
-        for a, w in weights.items():
-            index = groups[a]
-            inside = density[:, index]
-            inside = inside / np.maximum(inside.sum(-1, keepdims=True), 1e-300)  # [R, G, V^k]
-            t = features[index]  # [G, V^k, d]
-            mean = np.einsum("rgb,gbd->rgd", inside, t, optimize=True)
-            gradient += np.einsum("rg,rgd->rd", w[run], mean)
-            if a:  # Cov(T | everything) is zero
-                spread = (w[run][:, :, None] * inside).reshape(len(run), -1)
-                flat = t.reshape(-1, d)
-                hessian += np.einsum("rx,xd,xe->rde", spread, flat, flat, optimize=True)
-                hessian -= np.einsum("rg,rgd,rge->rde", w[run], mean, mean, optimize=True)
-        values = np.linalg.eigvalsh(hessian)
-        solvable = values[:, 0] > 1e-12 * values[:, -1]
-        alive[run[~solvable]] = False  # flat or bent the wrong way: no maximum near the truth
-        step = np.linalg.solve(hessian[solvable], gradient[solvable][..., None])[..., 0]
-        # Far from the optimum a full step may overshoot; shorter ones get there too.
-        step *= np.minimum(1.0, 1.0 / np.maximum(np.abs(step).max(-1, keepdims=True), 1e-300))
-        theta[run[solvable]] -= step
-        settled[run[solvable]] = np.abs(step).max(-1) < _TOLERANCE
+        active = np.flatnonzero(alive & ~settled)
+        # A few repeats at a time: what a step holds is [R, V^N, d] numbers.
+        for run in np.array_split(active, -(-len(active) * p.size * d // _HELD)) if len(active) else ():
+            gradient, hessian = _derivatives(features, p, groups, {a: w[run] for a, w in weights.items()}, theta[run])
+            values = np.linalg.eigvalsh(hessian)
+            solvable = values[:, 0] > 1e-12 * values[:, -1]
+            alive[run[~solvable]] = False  # flat or bent the wrong way: no maximum near the truth
+            step = np.linalg.solve(hessian[solvable], gradient[solvable][..., None])[..., 0]
+            # Far from the optimum a full step may overshoot; shorter ones get there too.
+            step *= np.minimum(1.0, 1.0 / np.maximum(np.abs(step).max(-1, keepdims=True), 1e-300))
+            theta[run[solvable]] -= step
+            settled[run[solvable]] = np.abs(step).max(-1) < _TOLERANCE
     return theta, alive & settled
+
+
+def _derivatives(
+    features: Array, p: Array, groups: dict[Mask, NDArray[np.intp]], weights: dict[Mask, Array], theta: Array
+) -> tuple[Array, Array]:
+    """Gradient [R, d] and Hessian [R, d, d] of Σ_A ⟨w_A, log Z_A(θ)⟩: Σ w_A E(T | x_-A), and Σ w_A Cov(T | x_-A).
+
+    Both are sums over states once w_A p(x_A | x_-A) has been added up over the masks; only the squared means are not.
+    """
+    tilt = theta @ features.T
+    density = p * np.exp(tilt - tilt.max(-1, keepdims=True))  # [R, V^N]
+    total, within = np.zeros_like(density), np.zeros_like(density)
+    squared_means = np.zeros((len(theta), features.shape[1], features.shape[1]))
+    for a, w in weights.items():
+        index = groups[a]
+        inside = density[:, index]
+        inside = inside / np.maximum(inside.sum(-1, keepdims=True), 1e-300)  # [R, G, V^k]
+        spread = w[:, :, None] * inside
+        total[:, index] += spread
+        if a:  # Cov(T | everything) is zero
+            within[:, index] += spread
+            mean = np.matmul(inside.transpose(1, 0, 2), features[index]).transpose(1, 0, 2)  # [R, G, d]
+            squared_means += np.matmul((w[:, :, None] * mean).transpose(0, 2, 1), mean)
+    squares = np.stack([features.T @ (row[:, None] * features) for row in within])
+    return total @ features, squares - squared_means

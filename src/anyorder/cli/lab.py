@@ -97,8 +97,9 @@ def efficiency(
     ] = "block",
     samples: Annotated[int, typer.Option(help="Samples of one fit.")] = 2000,
     repeats: Annotated[
-        int, typer.Option(help="Fits of the experiment; 0 for theory alone, best beyond 8 positions.")
-    ] = 200,
+        int | None,
+        typer.Option(help="Fits of the experiment; 0 for theory alone. 200 if absent, where that takes seconds."),
+    ] = None,
     vocab: VocabOption = 2,
     plot: PlotOption = None,
     seed: SeedOption = 0,

@@ -47,7 +47,8 @@ def show_efficiency(rows: list[EfficiencyRow]) -> None:
         if row.exact is None:
             table.add_row(name, "∞", "", "∞", "", "∞", "")
             continue
-        fits = ["" if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
+        missing = "none" if row.remark else ""
+        fits = [missing if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
         exact = row.exact
         # Theorem 1 is about the block loss: the token loss has no such bound.
         bound = f"{row.poincare:.4g}" if row.loss == "block" else ""
@@ -55,6 +56,8 @@ def show_efficiency(rows: list[EfficiencyRow]) -> None:
             name, f"{exact.ratio:.3f}", fits[0], f"{exact.averaged_ratio:.3f}", fits[1], f"{exact.worst:.3f}", bound
         )
     Console().print(table)
+    for remark in dict.fromkeys(row.remark for row in rows if row.exact and row.remark):
+        Console(stderr=True).print(f"none: {remark}", highlight=False)
 
 
 def _both(row: EfficiencyRow) -> tuple[Any, Any]:
