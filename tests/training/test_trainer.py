@@ -14,8 +14,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from anyorder.errors import AnyorderError
+from anyorder.models.build import build
 from anyorder.training import checkpoint
-from anyorder.training.recipe import load_recipe
+from anyorder.training.optim import build_optimizers
+from anyorder.training.recipe import OptimRecipe, load_recipe
 from anyorder.training.trainer import _Run, train
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -151,7 +153,7 @@ def test_it_learns_and_says_so(recipe_file, corpus):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"model": {"kind": "gpt2"}, "objective": {"name": "causal"}},
+        {"model": {"kind": "gpt2"}, "objective": {"name": "causal"}, "optim": {"name": "muon"}},
         {"model": {"kind": "relative"}},
         {"model": {"kind": "modernbert", "dropout": 0.0}, "optim": {"name": "muon"}},
         {
@@ -160,7 +162,7 @@ def test_it_learns_and_says_so(recipe_file, corpus):
         },
         {"data": {"unit": "line", "pad_to_length": True, "files": ["small.txt"], "length": 48}},
     ],
-    ids=["gpt", "u-PMLM-R", "modernbert-muon", "bert-lamb", "padded-lines"],
+    ids=["gpt-muon", "u-PMLM-R", "modernbert-muon", "bert-lamb", "padded-lines"],
 )
 def test_every_kind_of_run(recipe_file, corpus, changes):
     changes.setdefault("optim", {})["steps"] = 3
@@ -228,3 +230,22 @@ def test_muon_update_is_orthogonal():
         singular = torch.linalg.svdvals(orthogonalise(matrix))
         assert singular.min() > 0.5
         assert singular.max() < 1.3
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_muon_moves_the_matrices_of_the_blocks_and_scales_them_by_outputs_over_inputs(kind):
+    sizes = {"vocab_size": 32, "hidden_size": 8, "layers": 1, "heads": 2, "intermediate": 32, "max_length": 8}
+    model = build(kind, dropout=0.0, pad_id=0, cls_id=1, sep_id=2, **sizes)
+    muon, rest = build_optimizers(model, OptimRecipe(name="muon", weight_decay=0.0))
+    moved = {id(p) for group in muon.param_groups for p in group["params"]}
+    named = dict(model.named_parameters())
+    inner = {n for n, p in named.items() if p.ndim == 2 and ("layer" in n or ".h." in n)}
+    assert {n for n, p in named.items() if id(p) in moved} == inner
+    assert moved.isdisjoint(id(p) for group in rest.param_groups for p in group["params"])
+    wider = next(n for n in inner if "intermediate" in n or "c_fc" in n)  # 8 inputs, 32 outputs
+    before = named[wider].detach().clone()
+    for n in inner:
+        named[n].grad = torch.randn(named[n].shape, generator=torch.Generator().manual_seed(0))
+    muon.step()
+    step = torch.linalg.svdvals(named[wider].detach() - before).mean() / muon.param_groups[0]["lr"]
+    assert 0.6 < float(step) / 2 < 1.3  # √(32 / 8)

@@ -26,10 +26,21 @@ def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Update W ← W (1 - lr·λ) - lr √max(1, rows/columns) · orthogonalise(Nesterov momentum)."""
+    """Update W ← W (1 - lr·λ) - lr √max(1, outputs/inputs) · orthogonalise(Nesterov momentum).
 
-    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+    A matrix is [outputs, inputs] as in torch's Linear; a group with ``transposed`` set has them the other way round, as
+    in GPT-2's Conv1D.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+    ) -> None:
+        usual = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "transposed": False}
+        super().__init__(params, usual)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # no closure: the trainer never has one
@@ -42,8 +53,9 @@ class Muon(torch.optim.Optimizer):
                 buffer.lerp_(p.grad, 1 - group["momentum"])
                 directions.append(p.grad.lerp(buffer, group["momentum"]))
             for p, update in zip(matrices, orthogonalise_all(directions), strict=True):
+                outputs, inputs = reversed(p.shape) if group["transposed"] else p.shape
                 p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(update, alpha=-group["lr"] * max(1.0, p.shape[0] / p.shape[1]) ** 0.5)
+                p.add_(update, alpha=-group["lr"] * max(1.0, outputs / inputs) ** 0.5)
 
 
 def orthogonalise_all(matrices: list[Tensor]) -> list[Tensor]:

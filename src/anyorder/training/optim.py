@@ -6,22 +6,28 @@ import math
 
 import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from anyorder.errors import AnyorderError
 from anyorder.training.muon import Muon
 from anyorder.training.recipe import OptimRecipe
+
+_BLOCKS = (".layers.", ".layer.", ".h.")  # what transformers calls the list of blocks: ModernBERT, BERT, GPT-2
 
 
 def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.Optimizer]:
     """One optimiser, or two with Muon: hidden matrices to Muon, the rest (embeddings, head, norms, biases) to AdamW."""
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if recipe.name == "muon":
-        hidden = {n: p for n, p in named.items() if p.ndim == 2 and (".layers." in n or ".layer." in n)}
+        hidden = {n: p for n, p in named.items() if p.ndim == 2 and any(part in n for part in _BLOCKS)}
         if not hidden:
             raise AnyorderError("muon found no hidden matrices in this model: use optim.name: adamw")
         rest = {n: p for n, p in named.items() if n not in hidden}
+        conv = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
+        kinds = {turned: [p for n, p in hidden.items() if (n in conv) == turned] for turned in (False, True)}
+        matrices = [{"params": params, "transposed": turned} for turned, params in kinds.items() if params]
         return [
-            Muon(hidden.values(), lr=recipe.muon_lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay),
+            Muon(matrices, lr=recipe.muon_lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay),
             torch.optim.AdamW(_groups(rest, recipe.weight_decay), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps),
         ]
     groups = _groups(named, recipe.weight_decay)
