@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rich.console import Console
@@ -20,15 +21,19 @@ def show_mixing(rows: list[MixingRow]) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     last = None
     for row in rows:
-        if last not in (None, row.coupling):
+        if last is not None and row.coupling != last and not math.isnan(last):
             table.add_section()
         last = row.coupling
         time = row.mixing.mixing_time
         steps = ("> " if row.mixing.mixing_time_is_bound else "") + (f"{time:.0f}" if time < 1e6 else f"{time:.2e}")
-        tv = row.mixing.remark if row.tv is None else f"{row.tv:.4f}"
+        tv = "–" if row.tv is None else f"{row.tv:.4f}"
         kl = "" if row.kl is None else f"{row.kl:.4f}"
-        table.add_row(f"{row.coupling:g}", row.kernel, str(row.block), f"{row.mixing.gap:.2e}", steps, tv, kl)
+        coupling = "" if math.isnan(row.coupling) else f"{row.coupling:g}"  # a table from a file has none
+        table.add_row(coupling, row.kernel, str(row.block), f"{row.mixing.gap:.2e}", steps, tv, kl)
     Console().print(table)
+    for row in rows:
+        if row.mixing.remark:
+            Console().print(f"{row.kernel}, block {row.block}: {row.mixing.remark}", highlight=False)
 
 
 def show_efficiency(rows: list[EfficiencyRow]) -> None:
