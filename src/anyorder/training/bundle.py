@@ -6,6 +6,7 @@ python -m anyorder.training.bundle runs/mini/final
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,20 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from anyorder.errors import AnyorderError
-from anyorder.models.load import BUNDLED
+from anyorder.lm import MaskedLM
+from anyorder.models.load import BUNDLED, load
+from anyorder.training.data import Blocks
+from anyorder.training.samples import (
+    BEGIN,
+    END,
+    SCATTER,
+    Interval,
+    blank_accuracy,
+    evenly,
+    filled_blanks,
+    order_perplexity,
+    texts,
+)
 from anyorder.training.tokenizer import load_tokenizer
 
 LIMIT = 20 * 2**20  # bytes of weights the package may carry
@@ -34,17 +48,30 @@ def bundle(final: Path, target: Path = BUNDLED) -> None:
     model.save_pretrained(target)
     load_tokenizer(final).save_pretrained(target)
     (target / "model.safetensors").chmod(0o644)  # safetensors writes files only their owner can read
-    (target / "README.md").write_text(card(final.parent, model.num_parameters()), encoding="utf-8")
+    (target / "README.md").write_text(card(final.parent, load(str(target))), encoding="utf-8")
 
 
-def card(run: Path, parameters: int) -> str:
-    """The model card, every figure of it read from the run's own files."""
+def card(run: Path, lm: MaskedLM, blocks: int = 64, blanks: int = 4096, count: int = 20) -> str:
+    """The model card of ``lm``: figures read from the run's own files or measured here, and samples as they come.
+
+    Args:
+        run: the folder of the training run.
+        lm: the model it made.
+        blocks: held-out blocks behind each perplexity.
+        blanks: held-out blocks with one blank each, behind the accuracy.
+        count: samples of each kind.
+    """
     readings = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     validation = next(r for r in reversed(readings) if "validation" in r)
     recipe = json.loads((run / "final" / "recipe.json").read_text())
     settings = {key: value for key, value in recipe.items() if key not in ("output", "run")}  # what decides the result
     meta: dict[str, Any] = json.loads(next((run / "cache").glob("*/meta.json")).read_text())
     loss = validation["validation"]
+    held_out = Blocks.load(next((run / "cache").glob("*/meta.json")).parent, "valid")
+    parameters = sum(p.numel() for p in lm.model.parameters())
+    some = evenly(held_out, blocks)
+    ppl = {order: order_perplexity(lm, some, order) for order in ("sequential", "random")}
+    accuracy = blank_accuracy(lm, evenly(held_out, blanks))
     sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
     return f"""# anyorder mini
 
@@ -56,6 +83,10 @@ language model and knows little.
 - Tokens read in training: {validation["tokens"]:,}, in blocks of {meta["length"]}
 - Held-out any-order loss (eq 6, uniform count): {loss["value"]:.3f} ± {loss["standard_error"]:.3f} nats a token over
   {loss["samples"]} blocks of the last {meta["holdout"]:.0%} of documents of each corpus, never trained on
+- Perplexity of held-out blocks, each along one order: random {_ppl(ppl["random"])}, left to right
+  {_ppl(ppl["sequential"])} ({len(some)} blocks, 95 % intervals)
+- One blank in a held-out block: the likeliest token is the right one in {accuracy.value:.1%}
+  ({accuracy.low:.1%} to {accuracy.high:.1%})
 - Seed {recipe["seed"]}; recipe `recipes/mini.yaml`
 
 ## Data
@@ -71,6 +102,13 @@ Two text files, a paragraph a line and a blank line between documents: 517 books
 It writes like its sources: English of a century ago and encyclopaedia prose of 2006, with the prejudices and errors of
 both. It has seen rows of at most {meta["length"]} tokens. Do not use it for facts or for decisions about people.
 
+## Samples
+
+{count} of each kind, none chosen: held-out sentences evenly spread over the held-out text, blanks drawn at random; all
+texts drawn at temperature 1 in random order, seed 0.
+
+{_samples(lm, held_out, count)}
+
 ## Licence
 
 The weights are released under Apache-2.0, like the code.
@@ -81,6 +119,33 @@ The weights are released under Apache-2.0, like the code.
 {json.dumps(settings, indent=2)}
 ```
 """
+
+
+def _ppl(x: Interval) -> str:
+    return f"{x.value:.0f} ({x.low:.0f} to {x.high:.0f})"
+
+
+def _samples(lm: MaskedLM, held_out: Blocks, count: int) -> str:
+    parts = []
+    for number, name in ((1, "One blank"), (2, "Two blanks"), (5, "Five blanks")):
+        lines = [f"### {name}, filled jointly\n", "| sentence | stood there | filled in |", "|---|---|---|"]
+        for one in filled_blanks(lm, held_out, number, count):
+            lines.append(f"| {_cell(one.text)} | {_cell(', '.join(one.truth))} | {_cell(', '.join(one.found))} |")
+        parts.append("\n".join(lines))
+    names = {
+        "scatter": f"Words scattered over a text (Figure 1 of Liao et al.): {SCATTER}",
+        "begin-end": f"Begin and end given (Figure 4): {BEGIN} … {END}",
+        "paragraph": "A paragraph from nothing",
+    }
+    for use, name in names.items():
+        listed = "\n".join(f"{i}. {_cell(text)}" for i, text in enumerate(texts(lm, use, count), 1))
+        parts.append(f"### {name}\n\n{listed}")
+    return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown leaves alone."""
+    return re.sub(r"([\\|*_`<>\[\]#])", r"\\\1", " ".join(text.split()))
 
 
 if __name__ == "__main__":
