@@ -14,7 +14,7 @@ import time
 
 import paper_joints
 import torch
-from common import Ratio, machine, matmul_peak, parser, peak_memory, peak_memory_here, ratio, show, turns
+from common import Ratio, clock, machine, matmul_peak, parser, peak_memory, peak_memory_here, ratio, show, turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import anyorder
@@ -34,11 +34,6 @@ SENTENCES = [
     ("Several people are waiting for the train in the rain .", 2, 8),
     ("A boy in a red coat jumps over a small stream .", 2, 10),
 ]
-
-
-def clock() -> float:
-    """CPU time on one thread, which a busy neighbour cannot stretch; else the wall's."""
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def ours(lm: anyorder.MaskedLM, tokens: torch.Tensor, a: int, b: int) -> dict[str, PairScore]:

@@ -72,6 +72,13 @@ def turns(
     return seconds
 
 
+def clock() -> float:
+    """CPU time on one thread, which a busy neighbour cannot stretch; else the wall's."""
+    import torch
+
+    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
 def ratio(name: str, slow: list[float], fast: list[float], target: float | None = None, at_most: bool = False) -> Ratio:
     """How many times faster ``fast`` is than ``slow``: the median over turns, with quartiles."""
     each = [a / b for a, b in zip(slow, fast, strict=True)]

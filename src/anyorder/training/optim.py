@@ -28,7 +28,9 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
         matrices = [{"params": params, "transposed": turned} for turned, params in kinds.items() if params]
         return [
             Muon(matrices, lr=recipe.muon_lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay),
-            torch.optim.AdamW(_groups(rest, recipe.weight_decay), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps),
+            torch.optim.AdamW(
+                _groups(rest, recipe.weight_decay), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True
+            ),
         ]
     groups = _groups(named, recipe.weight_decay)
     if recipe.name == "lamb":
@@ -37,7 +39,7 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
         except ImportError as error:
             raise AnyorderError("LAMB comes with an extra: pip install 'anyorder[train]'") from error
         return [Lamb(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, weight_decouple=False)]
-    return [torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)]
+    return [torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True)]
 
 
 def _groups(named: dict[str, nn.Parameter], weight_decay: float) -> list[dict]:
