@@ -56,7 +56,7 @@ class ManyJoint:
         given = list(tokens)
         given[axis] = int(self.support[axis][0])
         cell = list(self.index(given))
-        cell[axis] = slice(None)  # type: ignore[call-overload]
+        cell[axis] = slice(None)  # type: ignore[call-overload]  # a list of numbers until here
         return torch.log_softmax(self.log_p[tuple(cell)], 0)
 
     def top(self, n: int) -> list[tuple[tuple[int, ...], float]]:

@@ -59,7 +59,7 @@ def load(
             f"{name}: the tokenizer's mask token has id {tokenizer.mask_token_id}, but the model knows only "
             f"{embeddings.num_embeddings} tokens: save the tokenizer the model was trained with beside it"
         )
-    model.to(device or "cpu").eval()  # type: ignore[arg-type]
+    model.to(device or "cpu").eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else config.pad_token_id
     max_length = _max_length(model, tokenizer)
     conditionals = ModelConditionals(

@@ -43,7 +43,7 @@ class _Waiting(MetaPathFinder):
             execute(module)
             register(module)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # this loader only
         return spec
 
 
