@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from anyorder.cli import main
 from anyorder.errors import AnyorderError
 from anyorder.reports.diagnose import Settings, diagnose
 from anyorder.reports.diagnose_page import page
+from running import anyorder
 
 Command = Callable[..., tuple[int, str, str]]
 SMALL = (
@@ -29,14 +28,7 @@ def command(
     (tmp_path / "texts.txt").write_text(TEXTS)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["anyorder", "diagnose", str(tiny_checkpoint), *arguments])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return anyorder(monkeypatch, capsys, "diagnose", str(tiny_checkpoint), *arguments)
 
     return run
 

@@ -1,29 +1,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from anyorder.cli import main
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.reports.generation import real_texts
+from running import anyorder
 
 
 @pytest.fixture
 def command(monkeypatch, capsys, tiny_checkpoint: Path):
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["anyorder", "evaluate", "generation", "-m", str(tiny_checkpoint), *arguments])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return anyorder(monkeypatch, capsys, "evaluate", "generation", "-m", str(tiny_checkpoint), *arguments)
 
     return run
 

@@ -13,7 +13,7 @@ import torch
 
 from anyorder.joints import METHODS, derive, pair_tables
 from anyorder.metrics.pairwise import score_pair
-from joints.running import anyorder
+from running import anyorder
 
 LINES = [
     "the old man sat on the mat .",

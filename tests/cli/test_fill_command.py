@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from anyorder.cli import main
+from running import anyorder
 
 
 @pytest.fixture
@@ -14,14 +13,7 @@ def command(monkeypatch, capsys, tiny_checkpoint: Path):
     """Run `anyorder fill` with the tiny model and return (status, stdout, stderr)."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["anyorder", "fill", "-m", str(tiny_checkpoint), *arguments])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return anyorder(monkeypatch, capsys, "fill", "-m", str(tiny_checkpoint), *arguments)
 
     return run
 

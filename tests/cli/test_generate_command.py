@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from anyorder.cli import main
 from anyorder.cli.trace import Tracer
 from anyorder.generate import generations, plan
+from running import anyorder
 
 
 @pytest.fixture
@@ -17,14 +16,7 @@ def command(monkeypatch, capsys, tiny_checkpoint: Path):
     """Run `anyorder generate` with the tiny model and return (status, stdout, stderr)."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["anyorder", "generate", "-m", str(tiny_checkpoint), *arguments])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return anyorder(monkeypatch, capsys, "generate", "-m", str(tiny_checkpoint), *arguments)
 
     return run
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from joints.running import anyorder
+from running import anyorder
 
 TEXT = "the ___ man ___ on the mat ."
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from anyorder.cli import main
+from running import anyorder
 
 PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
 Command = Callable[..., tuple[int, str, str]]
@@ -23,14 +22,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["anyorder", *arguments])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return anyorder(monkeypatch, capsys, *arguments)
 
     return run
 
