@@ -207,7 +207,7 @@ def test_padding_does_not_count_as_length(tiny_lm: Any) -> None:
 
 
 def test_a_family_that_runs_in_full_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    class Remote(type(tiny_model("bert"))):  # type: ignore[misc]
+    class Remote(type(tiny_model("bert"))):  # type: ignore[misc]  # a base known only at run time
         """Code that calls itself bert and is not transformers' own."""
 
     model = Remote(tiny_model("bert").config).eval().double()

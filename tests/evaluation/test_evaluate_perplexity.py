@@ -56,10 +56,10 @@ def test_contexts_are_full_rows_or_whole_lines(trained: dict[str, Path], corpus:
 def test_sequential_perplexity_equals_a_plain_loop(trained: dict[str, Path], corpus: dict[str, Path]) -> None:
     import anyorder
 
-    settings = {"unit": "line", "length": 32, "padding": "masked", "limit": 4}
-    cells = evaluate("m", trained["u-pmlm-a"], corpus["test_lines"], **settings, random=["bound"])  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"unit": "line", "length": 32, "padding": "masked", "limit": 4}
+    cells = evaluate("m", trained["u-pmlm-a"], corpus["test_lines"], **settings, random=["bound"])
     lm = anyorder.load(trained["u-pmlm-a"])
-    rows = contexts(corpus["test_lines"], lm.tokenizer, **settings)  # type: ignore[arg-type]
+    rows = contexts(corpus["test_lines"], lm.tokenizer, **settings)
     total, count = 0.0, 0
     for tokens, free in zip(rows.tokens, rows.free, strict=True):
         real = tokens != lm.tokenizer.pad_token_id
@@ -144,12 +144,12 @@ def test_table_3_from_fine_tuning_to_json(trained: dict[str, Path], corpus: dict
 
 
 def test_fine_tuning_lowers_perplexity(trained: dict[str, Path], corpus: dict[str, Path], tmp_path: Path) -> None:
-    common = {"unit": "line", "length": 16}
+    common: dict[str, Any] = {"unit": "line", "length": 16}
     ready = finetune(
         trained["gpt"], [corpus["lines"]], tmp_path / "run", steps=60, rate=1.0, predict_padding=False, seed=0, **common
-    )  # type: ignore[arg-type]
+    )
     before, after = (
-        evaluate("gpt", path, corpus["test_lines"], padding="masked", **common)[0].perplexity  # type: ignore[arg-type]
+        evaluate("gpt", path, corpus["test_lines"], padding="masked", **common)[0].perplexity
         for path in (trained["gpt"], ready)
     )
     assert after < before

@@ -85,7 +85,7 @@ def test_a_judge_without_an_opening_token_starts_at_the_second(judge):
     without = Judge(judge.model, judge.tokenizer)
     assert without.start == 2
     model = SimpleNamespace(config=SimpleNamespace(bos_token_id=None))
-    assert Judge(model, plain).start is None  # type: ignore[arg-type]
+    assert Judge(model, plain).start is None  # type: ignore[arg-type]  # stand-ins with only what is read
 
 
 def test_long_texts_are_judged_on_their_beginning_and_empty_ones_left_out(judge):

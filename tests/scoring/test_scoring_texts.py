@@ -212,4 +212,4 @@ def test_words_of_slow_tokenizers_come_from_their_marks() -> None:
         (["▁king", "s", "▁open", "ed"], [1, 1, 2, 2]),
         (["King", "s", "Ġopen", "ed"], [0, 0, 1, 1]),
     ):
-        assert word_numbers(Slow(), {"input_ids": [tokens]}, 0) == expected  # type: ignore[arg-type]
+        assert word_numbers(Slow(), {"input_ids": [tokens]}, 0) == expected  # type: ignore[arg-type]  # a stand-in

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, choose, load_model, progress
 from anyorder.errors import AnyorderError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 METHODS = ("pll", "pll-word", "chain", "bound")
 WINDOW = 256  # texts sorted, scored and written together
@@ -18,6 +22,10 @@ WINDOW = 256  # texts sorted, scored and written together
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog="Example: echo 'The cat sat on the mat.' | anyorder score - --method chain --json")(score)
+
+
+def _advance(bar: Progress, task: TaskID, before: int, done: int) -> None:
+    bar.update(task, completed=before + done)
 
 
 def score(
@@ -87,7 +95,6 @@ def score(
     with progress() as bar:
         task = bar.add_task("scoring", total=total, completed=results.written)
         for window in windows(texts, WINDOW):
-            done = results.written
             scores = score_texts(
                 lm,
                 window,
@@ -95,8 +102,8 @@ def score(
                 per_token=per_token,
                 stride=stride,
                 strict=strict,
-                first=done + 1,
-                progress=lambda n, done=done: bar.update(task, completed=done + n),  # type: ignore[misc]
+                first=results.written + 1,
+                progress=partial(_advance, bar, task, results.written),
             )
             results.write(scores)
             long += sum(s.windows > 1 for s in scores)

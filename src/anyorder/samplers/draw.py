@@ -43,10 +43,10 @@ def uniforms(generator: torch.Generator, tokens: Tensor) -> Tensor:
 def inverse_cdf(scores: Tensor, u: Tensor) -> Tensor:
     """Tokens [...] whose cumulative probability under softmax(``scores`` [..., V]) first exceeds ``u`` [...].
 
-    In float64: float32 sums lose the tail of a large vocabulary, as float32 Gumbel noise does (arXiv 2409.02908).
-    A token of probability zero is never returned.
+    Summed in float64: float32 sums lose the tail of a large vocabulary, as float32 Gumbel noise does (arXiv
+    2409.02908). A token of probability zero is never returned.
     """
-    cdf = torch.softmax(scores.double(), -1).cumsum(-1)
+    cdf = torch.softmax(scores, -1).cumsum(-1, dtype=torch.float64)
     total = cdf[..., -1]
     # u < 1, but u * total may round up to total, past the last token of positive probability.
     target = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
@@ -55,7 +55,8 @@ def inverse_cdf(scores: Tensor, u: Tensor) -> Tensor:
 
 def entropy_of(log_q: Tensor) -> Tensor:
     """Entropy in nats over the last axis of ``log_q``; impossible tokens contribute nothing."""
-    return torch.special.entr(log_q.exp()).sum(-1).double()
+    # 0 · -inf would be NaN, 0 · the smallest number is 0; `special.entr` would take the logarithm again.
+    return -(log_q.exp() * log_q.clamp(min=torch.finfo(log_q.dtype).min)).sum(-1).double()
 
 
 def draw_from(log_q: Tensor, u: Tensor, warper: Warper | None) -> Draw:
