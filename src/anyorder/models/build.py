@@ -97,14 +97,21 @@ def configure(
 def build(kind: str, *, seed: int = 0, **sizes: Any) -> PreTrainedModel:
     """A new model with random weights, in training mode; ``sizes`` are the arguments of :func:`configure`.
 
+    BERT's absolute positions begin as :mod:`anyorder.models.neighbours` says.
+
     transformers draws initial weights from torch's global generator; it is seeded for the while and restored, so that
     the weights depend on ``seed`` alone.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
+    from anyorder.models.neighbours import attend_to_neighbours
+
     config = configure(kind, **sizes)
     auto = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return auto.from_config(config).train()
+        model = auto.from_config(config).train()
+        if kind == "bert":
+            attend_to_neighbours(model)
+        return model
