@@ -1,8 +1,8 @@
 """A start from which absolute positions find their neighbours.
 
 BERT learns every position on its own, and where attention begins at random it has to discover that words depend on
-those nearby before anything but word frequencies can be learned: millions of tokens during which the loss stands still.
-Here the positions begin as sinusoids (Vaswani et al. 2017), alike where they are near, and every key matrix as its query
+those nearby before anything but word frequencies can be learned: millions of tokens while the loss stands still. Here
+the positions begin as sinusoids (Vaswani et al. 2017), alike where they are near, and every key matrix as its query
 matrix, so that alike means attended to (mimetic initialisation, Trockman & Kolter 2023). Both are then learned as ever.
 """
 
