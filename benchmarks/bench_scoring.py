@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import Ratio, machine, parser, peak_memory, peak_memory_here, ratio, show, turns
+from common import Ratio, clock, machine, parser, peak_memory, peak_memory_here, ratio, show, turns
 
 import anyorder
 from anyorder.lm import MaskedLM
@@ -100,7 +99,7 @@ def flops(lm: MaskedLM, texts: list[str], method: Method, sizes: dict[str, Any])
     return 2 * total
 
 
-def compare(folder: Path, texts: list[str], repeats: int, clock: Any) -> list[Ratio]:
+def compare(folder: Path, texts: list[str], repeats: int) -> list[Ratio]:
     lm, scorer, pll = anyorder.load(str(folder)), scorer_of(folder), Method("pll")
     values: dict[str, list[float]] = {}  # what the timed runs answered
     a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
@@ -133,7 +132,7 @@ def compare(folder: Path, texts: list[str], repeats: int, clock: Any) -> list[Ra
     ]
 
 
-def bound_against_chain(folder: Path, repeats: int, clock: Any) -> Ratio:
+def bound_against_chain(folder: Path, repeats: int) -> Ratio:
     g = torch.Generator().manual_seed(0)
     texts = [" ".join(f"w{i}" for i in torch.randint(2000, (126,), generator=g).tolist()) for _ in range(2)]
     lm = anyorder.load(str(checkpoint(folder, [" ".join(f"w{i}" for i in range(2000))], MINI)))
@@ -166,14 +165,12 @@ def main() -> None:
             minicons(scorer_of(Path(folder)), texts, BATCH)
         print(peak_memory_here())
         return
-    # On one thread the process's own time is measured, which a busy neighbour cannot stretch.
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     repeats = min(3, arguments.repeats) if arguments.quick else arguments.repeats
     with tempfile.TemporaryDirectory() as temporary:
         base = checkpoint(Path(temporary) / "base", texts, BASE)
-        ratios = [bound_against_chain(Path(temporary) / "mini", repeats, clock)]
+        ratios = [bound_against_chain(Path(temporary) / "mini", repeats)]
         print(ratios[-1], file=sys.stderr)
-        ratios += compare(base, texts, min(repeats, 3), clock)
+        ratios += compare(base, texts, min(repeats, 3))
         given = ["--sentences", str(count), *(["--data", arguments.data] if arguments.data else [])]
         peak = {who: peak_memory(__file__, "--peak", who, str(base), *given) for who in ("ours", "minicons")}
     megabytes = " over ".join(f"{peak[who] / 2**20:.0f} MB" for who in ("ours", "minicons"))

@@ -67,7 +67,7 @@ def test_bad_sizes() -> None:
 
 
 def test_a_new_bert_attends_to_neighbours() -> None:
-    """Before any training the attention of every head falls with the distance, whatever the words."""
+    """Before any training every head attends more to neighbours than to what is further away, whatever the words."""
     model = build("bert", dropout=0.0, attn_implementation="eager", **{**SIZES, "hidden_size": 96}).eval()
     tokens = torch.randint(4, 50, (64, 20), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
