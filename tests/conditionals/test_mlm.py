@@ -101,6 +101,19 @@ def test_logits_in_several_chunks(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(tiny_lm.conditionals(tokens, positions), expected, atol=NOISE, rtol=0)
 
 
+def test_wanted_tokens_alone_are_those_of_the_whole_answer(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    v = tiny_lm.conditionals.vocab_size
+    tokens, positions = questions(v)
+    positions[1] = positions[1, 0]  # the same question several times
+    wanted = torch.randint(v, positions.shape, generator=torch.Generator().manual_seed(1))
+    expected = tiny_lm.conditionals(tokens, positions).gather(-1, wanted[..., None])[..., 0]
+    expected[positions < 0] = 0.0
+    for logits in (2**22, 3 * v):
+        monkeypatch.setattr("anyorder.conditionals.mlm._FEW_LOGITS", logits)
+        answer = tiny_lm.conditionals.of_tokens(tokens, positions, wanted)
+        torch.testing.assert_close(answer, expected, atol=NOISE, rtol=0)
+
+
 def test_work_is_done_only_where_asked(tiny_lm: Any) -> None:
     """Padding is trimmed, rows without questions and repeated rows are not run, the head sees only the questions."""
     tokens, _ = questions(tiny_lm.conditionals.vocab_size, rows=6)
@@ -126,7 +139,7 @@ def test_work_is_done_only_where_asked(tiny_lm: Any) -> None:
 
 
 def test_nothing_asked_runs_nothing(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_lm.conditionals, "_answer", lambda *_: pytest.fail("the model was run"))
+    monkeypatch.setattr(tiny_lm.conditionals, "_run", lambda *_: pytest.fail("the model was run"))
     v = tiny_lm.conditionals.vocab_size
     log_q = tiny_lm.conditionals(torch.full((3, 200), MASK), torch.full((3, 2), -1))
     torch.testing.assert_close(log_q, torch.full((3, 2, v), -math.log(v)))
@@ -197,6 +210,8 @@ def test_nan_is_an_error_and_not_an_answer() -> None:
     """ESM divides by the share of observed tokens."""
     with pytest.raises(AnyorderError, match="answers NaN"):
         conditionals_of(tiny_model("esm"))(torch.full((1, 6), MASK), torch.tensor([[0]]))
+    with pytest.raises(AnyorderError, match="answers NaN"):
+        conditionals_of(tiny_model("esm")).of_tokens(torch.full((1, 6), MASK), torch.tensor([[0]]), torch.tensor([[0]]))
 
 
 def test_padding_does_not_count_as_length(tiny_lm: Any) -> None:

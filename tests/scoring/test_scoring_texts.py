@@ -78,11 +78,14 @@ def test_padding_order_and_size_of_batches_change_nothing(
             assert a.standard_error == pytest.approx(b.standard_error, abs=1e-5, rel=1e-5)
 
 
-def test_answers_stream_through_small_memory(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("direct", [True, False])
+def test_answers_stream_through_small_memory(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch, direct: bool) -> None:
     from anyorder.scoring import ask
 
     before = [tiny_lm.score(TEXTS, method) for method in METHODS]
-    monkeypatch.setattr(ask, "CELLS", 300)  # two or three answers at a time
+    monkeypatch.setattr(ask, "CELLS", 300)  # few rows, or two or three answers, at a time
+    if not direct:  # conditionals that only know the contract's one question
+        monkeypatch.setattr(tiny_lm.conditionals, "of_tokens", None, raising=False)
     for method, expected in zip(METHODS, before, strict=True):
         for a, b in zip(tiny_lm.score(TEXTS, method), expected, strict=True):
             assert a.log_prob == pytest.approx(b.log_prob, abs=1e-4)

@@ -3,7 +3,8 @@
 import pytest
 
 from anyorder.errors import AnyorderError
-from anyorder.training.recipe import Recipe, differences, from_dict, load_recipe
+from anyorder.training.optim import rate
+from anyorder.training.recipe import OptimRecipe, Recipe, differences, from_dict, load_recipe
 
 
 def write(tmp_path, text):
@@ -34,6 +35,10 @@ def test_overrides_and_defaults(tmp_path):
         ("optim: {steps: 1.5}", "wants a value like"),
         ("run: {compile: 3}", "wants a value like"),
         ("optim: {name: sgd}", "is one of adamw"),
+        ("optim: {starts: [5]}", "is 0 and then ever later steps"),
+        ("optim: {starts: [0, 5, 5]}", "is 0 and then ever later steps"),
+        ("optim: {decay: 0}", "is a share of the steps"),
+        ("optim: {decay: []}", "is a share of the steps"),
         ("[1, 2]", "must be a YAML mapping"),
         ("a: [", "not valid YAML"),
     ],
@@ -55,3 +60,25 @@ def test_differences_ignore_how_a_run_is_carried_out():
     base = Recipe()
     assert differences(base, from_dict({"run": {"threads": 2}, "output": "elsewhere"})) == []
     assert differences(base, from_dict({"optim": {"lr": 1.0}})) == ["optim.lr: 0.0015 -> 1.0"]
+
+
+def test_going_on_where_a_run_ends_is_no_difference():
+    done = from_dict({"optim": {"steps": 10, "decay": 0.3}})
+    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 10], "decay": [0.3, 0.5]}})) == []
+    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 10], "decay": 0.5}})) != []
+    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 12], "decay": 0.3}})) != []
+    assert differences(done, from_dict({"optim": {"steps": 30, "decay": 0.3}})) == ["optim.steps: 10 -> 30"]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+def test_every_start_begins_the_schedule_anew(schedule):
+    both = OptimRecipe(steps=30, warmup=3, starts=(0, 10), decay=(0.3, 0.8), schedule=schedule)
+    first, second = (OptimRecipe(steps=n, warmup=3, decay=(d,), schedule=schedule) for n, d in ((10, 0.3), (20, 0.8)))
+    expected = [rate(first, s) for s in range(10)] + [rate(second, s) for s in range(20)]
+    assert [rate(both, s) for s in range(30)] == expected
+    assert expected[:3] == expected[10:13] == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+def test_the_linear_schedule_by_hand():
+    recipe = OptimRecipe(steps=14, warmup=4, decay=(0.5,))
+    assert [rate(recipe, s) for s in (0, 3, 4, 9, 10, 13)] == pytest.approx([0.25, 1, 1, 1, 0.8, 0.2])

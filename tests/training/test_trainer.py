@@ -138,6 +138,16 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus,
     assert steps_read == list(range(1, 41))  # no reading twice, none missing
 
 
+def test_a_finished_run_goes_on_as_if_it_had_been_planned_so(recipe_file, corpus, tmp_path):
+    longer = ["optim.steps=12", "optim.starts=[0, 5]"]
+    path = recipe_file(optim={"steps": 5, "decay": 0.5})
+    short = weights(train(load_recipe(path), data_dir=corpus, quiet=True))
+    resumed = train(load_recipe(path, longer), resume=True, data_dir=corpus, quiet=True)
+    planned = train(load_recipe(path, [*longer, f"output={tmp_path / 'planned'}"]), data_dir=corpus, quiet=True)
+    assert same(weights(resumed), weights(planned))
+    assert not same(weights(resumed), short)
+
+
 def test_it_learns_and_says_so(recipe_file, corpus):
     path = recipe_file(optim={"steps": 60, "lr": 1e-2, "batch": 16, "micro_batch": 16}, run={"evaluate_every": 20})
     final = train(load_recipe(path), data_dir=corpus, quiet=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from anyorder.conditionals.heads import head_of
 from anyorder.conditionals.narrow import narrow
@@ -21,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 TOKEN_BUDGET = 4096  # tokens of one micro-batch, padding included
 _LOGITS = 2**24  # logits worked out at once: 64 MB in float32
+_FEW_LOGITS = 2**22  # the same where none is kept: few enough to stay near the processor, many for one matrix product
 
 
 @functools.cache
@@ -75,11 +78,28 @@ class ModelConditionals:
         answer = torch.empty((batch * width, self.vocab_size), device=tokens.device)
         answer.index_fill_(0, (positions.flatten() < 0).nonzero().squeeze(1), -math.log(self.vocab_size))
         with torch.inference_mode():
-            self._fill(answer, tokens, positions)
+            for states, inverse, slot in self._states(tokens, positions):
+                self._write(answer, states, inverse, slot)
         return answer.view(batch, width, self.vocab_size)
 
-    def _fill(self, answer: Tensor, tokens: Tensor, positions: Tensor) -> None:
-        """Write the answers to all questions into ``answer`` [B*K, V]."""
+    def of_tokens(self, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+        """log q of the ``wanted`` token [B, K] at each position, 0 where it is -1: [B, K], never holding all V."""
+        wanted = wanted.flatten()
+        answer = torch.zeros(len(wanted), device=tokens.device)
+        chunk = max(1, _FEW_LOGITS // self.vocab_size)
+        with torch.inference_mode():
+            for states, inverse, slot in self._states(tokens, positions):
+                states = states[inverse.to(states.device)]
+                for part, place in zip(states.split(chunk), slot.split(chunk), strict=True):
+                    loss = cross_entropy(self._logits(part), wanted[place].to(part.device), reduction="none")
+                    answer[place] = -loss.to(answer.device)
+        _refuse_nan(answer)
+        return answer.view_as(positions)
+
+    def _states(self, tokens: Tensor, positions: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The backbone's answers, a micro-batch at a time: states [U, H] of its different questions, the state [Q] each
+        question takes, and the place [Q] of each question among all B*K.
+        """
         asked = positions >= 0
         row = torch.where(asked)[0]  # [Q] the row of each question
         if row.numel() == 0:
@@ -93,7 +113,7 @@ class ModelConditionals:
         rows, inverse = torch.unique(tokens[used], dim=0, return_inverse=True)
         length = torch.zeros(len(rows), dtype=torch.long, device=tokens.device)
         length[inverse] = lengths[used]
-        # `unique` sorts rows by their tokens; as they came, their answers lie side by side (see `_answer`).
+        # `unique` sorts rows by their tokens; as they came, their answers lie side by side (see `_write`).
         came = torch.full_like(length, len(used)).scatter_reduce_(0, inverse, torch.arange(len(used)).to(row), "amin")
         as_came = torch.argsort(came)
         by_length = as_came[torch.argsort(length[as_came], stable=True)]
@@ -105,7 +125,10 @@ class ModelConditionals:
         for start, stop in self._micro_batches(length.tolist()):
             first, last = torch.searchsorted(row, torch.tensor([start, stop], device=row.device)).tolist()
             part = rows[start:stop, : int(length[stop - 1])]
-            self._answer(answer, part, row[first:last] - start, position[first:last], slot[first:last])
+            question = (row[first:last] - start) * part.shape[1] + position[first:last]
+            # The same question of the same text needs the head once.
+            question, inverse = torch.unique(question, return_inverse=True)
+            yield self._run(part, question), inverse, slot[first:last]
 
     def _check(self, tokens: Tensor, row: Tensor, position: Tensor) -> Tensor:
         """Refuse questions that have no answer; returns the true length of each row, [B]."""
@@ -136,40 +159,46 @@ class ModelConditionals:
                 start = stop
         return cuts
 
-    def _answer(self, answer: Tensor, tokens: Tensor, row: Tensor, position: Tensor, slot: Tensor) -> None:
-        """Run one micro-batch [b, n] and write the answers to its questions (row, position) at ``slot``."""
-        device = self.model.device
-        # The same question of the same text needs the head once.
-        question, inverse = torch.unique(row * tokens.shape[1] + position, return_inverse=True)
-        question, tokens = question.to(device), tokens.to(device)
+    def _run(self, tokens: Tensor, question: Tensor) -> Tensor:
+        """What the head needs, or without one the logits, at flat positions ``question`` of one micro-batch [b, n]."""
+        question, tokens = question.to(self.model.device), tokens.to(self.model.device)
         mask = None if self.pad_id is None else (tokens != self.pad_id).long()
         if self._narrow is not None:
-            states = self._narrow(input_ids=tokens, attention_mask=mask, asked=question)[0]  # [U, H]
-        elif self._head is not None:
-            states = self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
-        else:
-            states = self.model(input_ids=tokens, attention_mask=mask).logits.flatten(0, 1)[question]  # [U, V]
-        once = len(question) == len(slot)  # nothing is asked twice, so the answers can be worked out in their order
+            return self._narrow(input_ids=tokens, attention_mask=mask, asked=question)[0]  # [U, H]
+        if self._head is not None:
+            return self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
+        return self.model(input_ids=tokens, attention_mask=mask).logits.flatten(0, 1)[question]  # [U, V]
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """[U, H] -> [U, V] in float32."""
+        return (states if self._head is None else self._head(self.model, states)).float()
+
+    def _write(self, answer: Tensor, states: Tensor, inverse: Tensor, slot: Tensor) -> None:
+        """Write log q of one micro-batch's questions at ``slot``."""
+        once = len(states) == len(slot)  # nothing is asked twice, so the answers can be worked out in their order
         if once:
-            states = states[inverse.to(device)]
+            states = states[inverse.to(states.device)]
         # Answers that lie side by side are written where they belong; copying them would take as long as the softmax.
-        in_place = once and answer.device == device and bool((slot.diff() == 1).all())
+        in_place = once and answer.device == states.device and bool((slot.diff() == 1).all())
         chunk = max(1, _LOGITS // self.vocab_size)
-        for first in range(0, len(question), chunk):
+        for first in range(0, len(states), chunk):
             part = states[first : first + chunk]
-            logits = part if self._head is None else self._head(self.model, part)
             if in_place:
                 start = int(slot[first])
-                log_q = torch.log_softmax(logits.float(), -1, out=answer[start : start + len(part)])
+                log_q = torch.log_softmax(self._logits(part), -1, out=answer[start : start + len(part)])
             else:
-                log_q = torch.log_softmax(logits.float(), -1).to(answer.device)
-            if bool(log_q[:, 0].isnan().any()):  # one NaN among the logits makes the whole row NaN
-                raise AnyorderError(
-                    "the model answers NaN: its arithmetic overflows in this dtype (load it in float32), or it cannot "
-                    "read a text without a single observed token (ESM: keep its special tokens)"
-                )
+                log_q = torch.log_softmax(self._logits(part), -1).to(answer.device)
+            _refuse_nan(log_q[:, 0])  # one NaN among the logits makes the whole row NaN
             if once and not in_place:
                 answer.index_copy_(0, slot[first : first + chunk], log_q)
             elif not once:
                 mine = (inverse >= first) & (inverse < first + chunk)
                 answer[slot[mine]] = log_q[inverse[mine] - first]
+
+
+def _refuse_nan(log_q: Tensor) -> None:
+    if bool(log_q.isnan().any()):
+        raise AnyorderError(
+            "the model answers NaN: its arithmetic overflows in this dtype (load it in float32), or it cannot "
+            "read a text without a single observed token (ESM: keep its special tokens)"
+        )

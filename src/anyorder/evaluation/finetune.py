@@ -75,7 +75,8 @@ def finetune(
             muon_lr=base.optim.muon_lr * rate,
             warmup=max(1, steps // 10),
             schedule="linear",
-            decay=1.0,
+            starts=(0,),
+            decay=(1.0,),
         ),
         run=replace(RunRecipe(), checkpoint_every=max(50, steps // 4), keep=1, threads=base.run.threads),
     )

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from anyorder.types import Conditionals
 
-# Floats of log q [R, K, V] held at once. A call holds a few such tensors: about 100 MB, whatever the texts' length.
+# Token ids of the rows [R, N] asked at once, and floats of log q [R, K, V] where all of it is worked out. A call holds
+# a few such tensors: about 100 MB, whatever the texts' length.
 CELLS = 2**23
 
 
@@ -30,12 +31,11 @@ def one_by_one(
         [B, N] float64, 0 where nothing is asked.
     """
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
-    rows = max(1, CELLS // conditionals.vocab_size)
+    rows = max(1, CELLS // tokens.shape[1])
     texts, positions = free.nonzero(as_tuple=True)
     for b, i in zip(texts.split(rows), positions.split(rows), strict=True):
         asked = tokens[b].masked_fill(hidden(b, i), conditionals.mask_id)
-        log_q = conditionals(asked, i[:, None])[:, 0]  # [R, V]
-        answer[b, i] = log_q.gather(-1, tokens[b, i][:, None])[:, 0].to(answer)
+        answer[b, i] = _log_q_of(conditionals, asked, i[:, None], tokens[b, i][:, None])[:, 0].to(answer)
     return answer
 
 
@@ -50,21 +50,27 @@ def all_at_once(conditionals: Conditionals, tokens: Tensor, hidden: Tensor) -> T
     Returns:
         [R, N] float64, 0 outside M.
     """
+    # The k hidden positions first, in reading order; -1 where a row has fewer.
+    k = int(hidden.sum(-1).max()) if len(hidden) else 0
+    positions = (~hidden).to(torch.uint8).sort(dim=-1, stable=True).indices[:, :k]
+    asks = hidden.gather(-1, positions)
+    of_token = _log_q_of(
+        conditionals,
+        tokens.masked_fill(hidden, conditionals.mask_id),
+        positions.where(asks, -1),
+        tokens.gather(-1, positions),
+    )
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
-    count = hidden.sum(-1)
-    # Rows with as many questions lie together, so that the padding of K costs nothing.
-    by_count = count.argsort(descending=True)
-    start = 0
-    while start < len(by_count):
-        k = int(count[by_count[start]])
-        if k == 0:
-            break
-        r = by_count[start : start + max(1, CELLS // (k * conditionals.vocab_size))]
-        start += len(r)
-        # The k hidden positions first, in reading order; -1 where a row has fewer.
-        positions = (~hidden[r]).to(torch.uint8).sort(dim=-1, stable=True).indices[:, :k]
-        asks = hidden[r].gather(-1, positions)
-        log_q = conditionals(tokens[r].masked_fill(hidden[r], conditionals.mask_id), positions.where(asks, -1))
-        of_token = log_q.gather(-1, tokens[r].gather(-1, positions)[..., None])[..., 0]
-        answer[r] = answer[r].scatter(-1, positions, of_token.to(answer).where(asks, 0.0))
-    return answer
+    return answer.scatter(-1, positions, of_token.to(answer).where(asks, 0.0))
+
+
+def _log_q_of(conditionals: Conditionals, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+    """log q of the ``wanted`` tokens [R, K] at ``positions`` [R, K]: directly from a model that can tell it without
+    holding log q of all V, else picked from that, a few rows at a time.
+    """
+    direct = getattr(conditionals, "of_tokens", None)
+    if direct is not None:
+        return direct(tokens, positions, wanted)
+    rows = max(1, CELLS // (max(1, positions.shape[1]) * conditionals.vocab_size))
+    parts = zip(tokens.split(rows), positions.split(rows), wanted.split(rows), strict=True)
+    return torch.cat([conditionals(t, p).gather(-1, w[..., None])[..., 0] for t, p, w in parts])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 
 import torch
 from torch import nn
@@ -51,13 +52,19 @@ def _groups(named: dict[str, nn.Parameter], weight_decay: float) -> list[dict]:
 
 
 def rate(recipe: OptimRecipe, step: int) -> float:
-    """Factor on every learning rate at ``step``: linear warm-up, then the decay named in the recipe."""
-    if step < recipe.warmup:
-        return (step + 1) / recipe.warmup
-    progress = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)  # 0 .. 1
+    """Factor on every learning rate at ``step``: linear warm-up, then the decay named in the recipe.
+
+    Each of ``recipe.starts`` begins this anew, as one goes on with a model whose rate had already fallen (Wen et al.
+    2024 call it WSD-S: what was learned while it fell is not thrown away).
+    """
+    part = bisect_right(recipe.starts, step) - 1
+    begin, end = recipe.starts[part], (*recipe.starts[1:], recipe.steps)[part]
+    if step - begin < recipe.warmup:
+        return (step - begin + 1) / recipe.warmup
+    progress = (step - begin - recipe.warmup) / max(1, end - begin - recipe.warmup)  # 0 .. 1
     if recipe.schedule == "constant":
         return 1.0
     if recipe.schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))
-    # linear: constant until the last `decay` of the steps, then straight to zero
-    return min(1.0, (1 - progress) / recipe.decay)
+    # linear: constant until the last `decay` of the part, then straight to zero
+    return min(1.0, (1 - progress) / recipe.share_of_decay(part))

@@ -72,8 +72,13 @@ class OptimRecipe:
     weight_decay: float = 0.01
     warmup: int = 100
     schedule: str = "linear"  # linear, cosine, constant
-    decay: float = 1.0  # linear: the share of the steps, at the end, over which the rate falls to zero
+    starts: tuple[int, ...] = (0,)  # the steps at which the schedule begins: more than one goes on with a finished run
+    decay: tuple[float, ...] = (1.0,)  # linear: the share of each such part, its end, over which the rate falls to zero
     clip: float = 1.0  # largest gradient norm; 0 switches clipping off
+
+    def share_of_decay(self, part: int) -> float:
+        """``decay`` of one part; the last one given holds for all that follow."""
+        return self.decay[min(part, len(self.decay) - 1)]
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ def _checked(name: str, value: Any, default: Any) -> Any:
             value = float(value)
         elif isinstance(default, tuple):
             of = type(default[0]) if default else str
-            value = tuple(of(v) for v in ([value] if isinstance(value, str) else value))
+            value = tuple(of(v) for v in (value if isinstance(value, list | tuple) else [value]))
         elif value is not None or default is not None:
             value = str(value)
     except (TypeError, ValueError) as error:
@@ -169,6 +174,10 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {value!r}")
     if name in _POSITIVE and value < 1:
         raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
+    if name == "optim.decay" and not (value and all(0 < share <= 1 for share in value)):
+        raise AnyorderError(f"recipe key {name!r} is a share of the steps, over 0 and at most 1, not {value!r}")
+    if name == "optim.starts" and value != tuple(sorted({0, *value})):
+        raise AnyorderError(f"recipe key {name!r} is 0 and then ever later steps, such as [0, 1000], not {value!r}")
     return value
 
 
@@ -199,7 +208,13 @@ def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def differences(one: Recipe, other: Recipe) -> list[str]:
-    """The settings that decide the result and differ, as ``key: a -> b``; `run` and `output` do not decide it."""
+    """The settings that decide the result and differ, as ``key: a -> b``; `run` and `output` do not decide it.
+
+    Nor is it a difference that ``other`` goes on where ``one`` ends: up to there both do the same.
+    """
+    if _goes_on(one.optim, other.optim):
+        same = {key: getattr(other.optim, key) for key in ("steps", "starts", "decay")}
+        one = dataclasses.replace(one, optim=dataclasses.replace(one.optim, **same))
 
     def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -209,3 +224,11 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
 
     a, b = flat(one.to_dict()), flat(other.to_dict())
     return [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
+
+
+def _goes_on(done: OptimRecipe, more: OptimRecipe) -> bool:
+    """``more`` repeats the schedule of ``done`` and starts it anew after its last step."""
+    parts = len(done.starts)
+    return more.starts[: parts + 1] == (*done.starts, done.steps) and all(
+        done.share_of_decay(part) == more.share_of_decay(part) for part in range(parts)
+    )
