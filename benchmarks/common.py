@@ -43,7 +43,7 @@ class Ratio:
         return {**asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:
-        text = f"{self.name}: {self.value:.2f}x (quartiles {self.low:.2f} to {self.high:.2f})"
+        text = f"{self.name}: {self.value:.3g}x (quartiles {self.low:.3g} to {self.high:.3g})"
         if self.target is None:
             return text
         bound = f"{'at most' if self.at_most else 'at least'} {self.target:g}x"
