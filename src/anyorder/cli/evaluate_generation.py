@@ -19,8 +19,10 @@ _COLUMNS = ("sampler", "steps", "seconds", "passes", "perplexity", "entropy", "s
 
 
 def generation(
-    steps: Annotated[str, typer.Option("--steps", help="Numbers of steps, comma-separated.")] = "4,8,16,32,64,128",
-    length: Annotated[int, typer.Option("--length", "-l", help="Tokens of every text.")] = 128,
+    steps: Annotated[str, typer.Option("--steps", help="Numbers of steps, comma-separated.")] = "4,8,16,32,64",
+    length: Annotated[
+        int, typer.Option("--length", "-l", help="Tokens of every text, special ones not counted.")
+    ] = 126,
     texts: Annotated[int, typer.Option("--texts", "-n", help="Texts generated for every row.")] = 64,
     samplers: Annotated[
         str, typer.Option("--samplers", help="Among parallel, refine, gibbs.")
