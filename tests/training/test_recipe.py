@@ -79,6 +79,14 @@ def test_every_start_begins_the_schedule_anew(schedule):
     assert expected[:3] == expected[10:13] == pytest.approx([1 / 3, 2 / 3, 1])
 
 
+def test_a_recipe_cut_short_ends_like_one_planned_so():
+    whole = from_dict({"optim": {"steps": 30, "starts": [0, 10], "decay": [0.5, 0.8], "warmup": 2}})
+    for steps, planned in ((6, OptimRecipe(steps=6, warmup=2, decay=(0.5,))), (10, whole.optim)):
+        cut = from_dict({"optim": {**whole.to_dict()["optim"], "steps": steps}})
+        assert [rate(cut.optim, s) for s in range(steps)] == [rate(planned, s) for s in range(steps)]
+    assert differences(cut, whole) == []  # 10 steps are the first part: the whole goes on from there
+
+
 def test_the_linear_schedule_by_hand():
     recipe = OptimRecipe(steps=14, warmup=4, decay=(0.5,))
     assert [rate(recipe, s) for s in (0, 3, 4, 9, 10, 13)] == pytest.approx([0.25, 1, 1, 1, 0.8, 0.2])

@@ -57,8 +57,8 @@ def rate(recipe: OptimRecipe, step: int) -> float:
     Each of ``recipe.starts`` begins this anew, as one goes on with a model whose rate had already fallen (Wen et al.
     2024 call it WSD-S: what was learned while it fell is not thrown away).
     """
-    part = bisect_right(recipe.starts, step) - 1
-    begin, end = recipe.starts[part], (*recipe.starts[1:], recipe.steps)[part]
+    part = bisect_right(recipe.parts, step) - 1
+    begin, end = (*recipe.parts, recipe.steps)[part : part + 2]
     if step - begin < recipe.warmup:
         return (step - begin + 1) / recipe.warmup
     progress = (step - begin - recipe.warmup) / max(1, end - begin - recipe.warmup)  # 0 .. 1

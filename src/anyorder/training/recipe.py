@@ -76,6 +76,11 @@ class OptimRecipe:
     decay: tuple[float, ...] = (1.0,)  # linear: the share of each such part, its end, over which the rate falls to zero
     clip: float = 1.0  # largest gradient norm; 0 switches clipping off
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Where the schedule begins within ``steps``: a recipe cut short ends like any other, its rate at zero."""
+        return tuple(start for start in self.starts if start < self.steps)
+
     def share_of_decay(self, part: int) -> float:
         """``decay`` of one part; the last one given holds for all that follow."""
         return self.decay[min(part, len(self.decay) - 1)]
@@ -228,7 +233,7 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
 
 def _goes_on(done: OptimRecipe, more: OptimRecipe) -> bool:
     """``more`` repeats the schedule of ``done`` and starts it anew after its last step."""
-    parts = len(done.starts)
-    return more.starts[: parts + 1] == (*done.starts, done.steps) and all(
-        done.share_of_decay(part) == more.share_of_decay(part) for part in range(parts)
+    count = len(done.parts)
+    return more.parts[: count + 1] == (*done.parts, done.steps) and all(
+        done.share_of_decay(part) == more.share_of_decay(part) for part in range(count)
     )
