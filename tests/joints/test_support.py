@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.joints import adaptive, arnold_gokhale, pair_tables
-from anyorder.joints.support import _fit, _Rows
+from anyorder.joints.support import _PROBES, _Z, _fit, _Probes, _Rows
 from anyorder.joints.tables import masked_marginals
 from joints.known_tables import Pair
 
@@ -39,7 +41,8 @@ def test_known_rows_of_a_joint_give_its_regions_exactly():
     known = (_Rows(table, TEXT, 0, 1, lambda n: None), _Rows(table, TEXT, 1, 0, lambda n: None))
     known[0].ask(torch.tensor([0, 1, 2, 7, 9]))
     known[1].ask(torch.tensor([0, 3, 4, 30]))
-    joint, columns = _fit(known, masked_marginals(table, TEXT, 0, 1))
+    joint = _fit(known, masked_marginals(table, TEXT, 0, 1))
+    columns = joint.columns
     seen = torch.zeros(60, 60, dtype=torch.bool)
     seen[known[0].ids], seen[:, known[1].ids] = True, True
     expected = torch.where(seen, p, 0.0) / p[seen].sum()
@@ -88,6 +91,26 @@ def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
     assert distance[1] < distance[0]
     # A pair with both tokens in the support is right to within the tail.
     assert float(tight.log_prob(0, 0)) == pytest.approx(float(table.p[0, 0].log()), abs=0.006)
+
+
+@pytest.mark.parametrize("tail", [0.05, 0.005, 0.0005])
+def test_the_plan_takes_the_fewest_rows(tail):
+    table = world(7, 120)
+    masked = masked_marginals(table, TEXT, 0, 1)[1]
+    rows = _Rows(table, TEXT, 1, 0, lambda n: None)
+    rows.ask(masked.topk(10).indices)
+    sample = _Probes(rows, torch.arange(10), masked, torch.Generator().manual_seed(0))
+    sample.draw(_PROBES)
+    left = sorted((float(p) for i, p in enumerate(masked.exp()) if i not in rows.ids.tolist()), reverse=True)
+    spread = sample.error / (_Z * sum(left)) * _PROBES**0.5
+    costs = []
+    for more in range(len(left) + 1):
+        probes = max(_PROBES, math.ceil(1.1 * (_Z * spread * sum(left[more:]) / tail) ** 2)) if more < len(left) else 0
+        costs.append(more + probes - (_PROBES if more == 0 else 0))
+    plan = sample.plan(tail)
+    assert plan.rows == min(costs) == costs[plan.more]
+    if plan.more < len(left):
+        assert plan.probes + plan.more - (_PROBES if plan.more == 0 else 0) == plan.rows
 
 
 def test_included_tokens_are_in_the_support():

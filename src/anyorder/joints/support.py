@@ -12,15 +12,17 @@ because in a joint with these conditionals, whose marginals are what the model s
     κ = Σ_{b ∉ S_b} q_b(b) r_b,    r_b = q(a ∉ S_a | b),
 
 and r_b is what the row of one token outside the support tells. A sample of such rows, the probes, drawn by q_b,
-estimates κ with a standard error; the same from the other side gives a second estimate. What is certified is therefore
-the *error* of κ, not κ: a pair with at least one token in the support has its probability right to within a factor
-1 ± tail, as far as the rows left out are concerned (95 %, for compatible conditionals; for others, as far as they are
-compatible).
+estimates κ with a standard error: the mass outside S_b, known beforehand from the model's answer under two masks, times
+the spread of r_b, over the root of the number of probes. So a larger support saves probes, either position may be the
+one that is probed, and the plan is whatever takes the fewest rows. What is certified is therefore the *error* of κ, not
+κ: a pair with at least one token in the support has its probability right to within a factor 1 ± tail, as far as the
+rows left out are concerned (95 %, for compatible conditionals; for others, as far as they are compatible).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,11 +34,10 @@ from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import check_pair, masked_marginals
 from anyorder.types import Conditionals
 
-_GROWTH = 1.5  # of the support, from round to round
-_PROBES = 32  # at least, in each direction: below, a standard error is itself a guess
-# Standard errors of the interval. 2.6 would be 99 % of a single look; stopping at the first round that satisfies, and
-# the skewness of the terms, leave 95 %, which the tests hold it to.
-_Z = 2.6
+_PROBES = 32  # at least: below, a standard error is itself a guess
+# Standard errors of the interval. Looking more than once costs some of its 95 %, systematic draws give it back: the
+# tests hold it to that.
+_Z = 2.0
 
 
 def adaptive(
@@ -46,7 +47,7 @@ def adaptive(
     b: int,
     *,
     tail: float = 1e-3,
-    start: int = 64,
+    start: int = 128,
     include: tuple[int, int] | None = None,
     seed: int = 0,
     report: Callable[[int], object] = lambda rows: None,
@@ -59,7 +60,7 @@ def adaptive(
         a: the first position.
         b: the second position.
         tail: mass that may stay unaccounted for.
-        start: rows of the first round, in each direction.
+        start: rows asked to begin with, in each direction.
         include: tokens (w_a, w_b) whose rows are asked in any case, such as the gold ones of an evaluation.
         seed: of the probes.
         report: called with the number of rows just finished.
@@ -70,34 +71,28 @@ def adaptive(
     check_pair(len(tokens), a, b)
     if not 0 < tail < 1:
         raise AnyorderError(f"the tail is a probability between 0 and 1, not {tail}: try 1e-3")
-    v = conditionals.vocab_size
     generator = torch.Generator().manual_seed(seed)
     masked = masked_marginals(conditionals, tokens, a, b)
     # rows of q(b|a), indexed by a, and of q(a|b), indexed by b
     known = (_Rows(conditionals, tokens, a, b, report), _Rows(conditionals, tokens, b, a, report))
-    weight = [m.double().exp() for m in masked]  # what each token is thought to carry, to choose rows by
-    size = start
-    while True:
-        for side in (0, 1):
-            wanted = weight[side].topk(min(size, v)).indices
-            if include is not None:
-                wanted = torch.cat([wanted, torch.tensor([include[side]])])
-            known[side].ask(wanted)
-        joint, columns = _fit(known, masked)
-        probes = [_Probes(known[s], known[1 - s].ids, masked[s], generator) for s in (0, 1)]
-        kappa, error = _estimate(probes, max(_PROBES, size // 8))
-        # The error falls with the root of the number of probes: worth it up to as many as the support has rows.
-        needed = 1.1 * max(_PROBES, size // 8) * (error / tail) ** 2
-        if tail < error and needed <= size:
-            kappa, error = _estimate(probes, int(needed) + 1)
-        if error <= tail or all(len(k.ids) == v for k in known):
-            rows = sum(len(k.ids) + len(k.probed) for k in known)
-            return joint.with_corner(kappa, tail=min(1.0, error), rows_asked=rows)
-        # Probed rows cost nothing more: they join the support, and the next probes are drawn afresh.
-        for side in (0, 1):
-            known[side].keep_probes()
-            weight[side] = torch.maximum(columns[side], masked[side].double().exp() * float(columns[side].sum()))
-        size = int(_GROWTH * size)
+    for side in (0, 1):
+        wanted = masked[side].topk(min(start, conditionals.vocab_size)).indices
+        known[side].ask(wanted if include is None else torch.cat([wanted, torch.tensor([include[side]])]))
+    probes = [_Probes(known[side], known[1 - side].ids, masked[side], generator) for side in (0, 1)]
+    for sample in probes:
+        sample.draw(_PROBES)
+    side = min((0, 1), key=lambda s: probes[s].plan(tail).rows)
+    sample = probes[side]
+    while sample.error > tail:
+        plan = sample.plan(tail)
+        if plan.more:
+            for rows in known:
+                rows.keep_probes()  # paid for already; the next ones are drawn afresh
+            known[side].ask(sample.likeliest(plan.more))
+            sample = _Probes(known[side], known[1 - side].ids, masked[side], generator)
+        sample.draw(plan.probes)
+    asked = sum(len(rows.ids) + len(rows.probed) for rows in known)
+    return _fit(known, masked).with_corner(sample.kappa, tail=min(1.0, sample.error), rows_asked=asked)
 
 
 class _Rows:
@@ -139,16 +134,23 @@ class _Rows:
         return torch.cat(parts) if parts else torch.empty(0, self._model.vocab_size)
 
 
-def _fit(known: tuple[_Rows, _Rows], masked: tuple[Tensor, Tensor]) -> tuple[SupportJoint, tuple[Tensor, Tensor]]:
-    """Regions I to III from the rows known, and the mass each token outside the support has in III and II."""
+def _fit(known: tuple[_Rows, _Rows], masked: tuple[Tensor, Tensor]) -> SupportJoint:
+    """Regions I to III from the rows known."""
     (ids_a, q_ba), (ids_b, q_ab) = ((k.ids, k.log_q) for k in known)
     c = q_ba[:, ids_b].double().exp() + q_ab[:, ids_a].T.double().exp()
     c.clamp_(min=torch.finfo(c.dtype).tiny)
     # With nothing left outside these are 1 up to rounding; a token that never sees the support still needs a share.
     inside = tuple(q[:, ids].double().exp().sum(1).clamp(1e-12, 1.0) for q, ids in ((q_ba, ids_b), (q_ab, ids_a)))
     found = fit(c, tolerance=1e-9, inside=(inside[0], inside[1]))
-    joint = SupportJoint((ids_a, ids_b), (q_ba, q_ab), c, found, masked)
-    return joint, joint.columns
+    return SupportJoint((ids_a, ids_b), (q_ba, q_ab), c, found, masked)
+
+
+class _Plan(NamedTuple):
+    """How to bring the error of κ down."""
+
+    more: int  # tokens to add to the support
+    probes: int  # draws to have then
+    rows: int  # what both cost
 
 
 class _Probes:
@@ -156,39 +158,46 @@ class _Probes:
 
     def __init__(self, rows: _Rows, others: Tensor, masked: Tensor, generator: torch.Generator) -> None:
         self._rows, self._others, self._generator = rows, others, generator
-        self._cumulated = masked.double().exp().index_fill_(0, rows.ids, 0.0).cumsum(0)
-        self.mass = float(self._cumulated[-1])  # q_b(b ∉ S_b)
+        self._left = masked.double().exp().index_fill_(0, rows.ids, 0.0)  # [V] q_b outside the support
+        self.mass = float(self._left.sum())
         self._r = torch.empty(0, dtype=torch.float64)
 
     def draw(self, n: int) -> None:
         """Bring the sample to ``n`` draws."""
         more = n - len(self._r)
-        if more <= 0:
+        if more <= 0 or self.mass <= 0:
             return
         # Systematic sampling: at least as precise as independent draws, whose standard error is what we state.
         points = torch.arange(more, dtype=torch.float64) + torch.rand(1, generator=self._generator, dtype=torch.float64)
-        drawn = torch.searchsorted(self._cumulated, points / more * self.mass).clamp(max=len(self._cumulated) - 1)
+        cumulated = self._left.cumsum(0)
+        drawn = torch.searchsorted(cumulated, points / more * cumulated[-1]).clamp(max=len(cumulated) - 1)
         ids, place = drawn.unique(return_inverse=True)
         outside = 1 - self._rows.probe(ids)[:, self._others].double().exp().sum(1)
         self._r = torch.cat([self._r, outside.clamp(0.0, 1.0)[place]])
 
-    def kappa(self) -> tuple[float, float]:
-        """κ and its standard error."""
-        return self.mass * float(self._r.mean()), self.mass * float(self._r.std()) / len(self._r) ** 0.5
+    @property
+    def kappa(self) -> float:
+        """κ; zero if the support is the whole vocabulary: there is no IV."""
+        return self.mass * float(self._r.mean()) if self.mass > 0 else 0.0
 
+    @property
+    def error(self) -> float:
+        """Half the width of κ's interval."""
+        return _Z * self.mass * float(self._r.std()) / len(self._r) ** 0.5 if self.mass > 0 else 0.0
 
-def _estimate(probes: list[_Probes], n: int) -> tuple[float, float]:
-    """κ by both sides together, and the half-width of its interval.
+    def likeliest(self, k: int) -> Tensor:
+        """The ``k`` tokens with the most mass outside the support."""
+        return self._left.topk(k).indices
 
-    The side with less mass outside its support is the more precise one. The weights are not taken from the estimated
-    errors, which are smallest where κ happens to be underestimated.
-    """
-    if min(p.mass for p in probes) <= 0:
-        return 0.0, 0.0  # one support is the whole vocabulary: there is no IV
-    for p in probes:
-        p.draw(n)
-    total = sum(p.mass**-2 for p in probes)
-    weights = [p.mass**-2 / total for p in probes]
-    found = [p.kappa() for p in probes]
-    error = sum((w * e) ** 2 for w, (_, e) in zip(weights, found, strict=True)) ** 0.5
-    return sum(w * k for w, (k, _) in zip(weights, found, strict=True)), _Z * error
+    def plan(self, tail: float) -> _Plan:
+        """The fewest further rows after which the error should be ``tail``, if r spreads then as it does now."""
+        tokens = int((self._left > 0).sum())
+        left = (self.mass - self._left.sort(descending=True).values[:tokens].cumsum(0)).clamp(min=0.0)
+        left = torch.cat([left.new_tensor([self.mass]), left])  # by tokens added, 0 to all of them
+        spread = float(self._r.std()) if len(self._r) else 0.0
+        probes = (1.1 * (_Z * spread * left / tail) ** 2).ceil().clamp(min=_PROBES)  # a tenth more: chance in `spread`
+        probes[-1] = 0  # nothing is left to probe
+        rows = torch.arange(tokens + 1) + probes
+        rows[0] -= len(self._r)  # only without a larger support do the draws made so far count
+        best = int(rows.argmin())
+        return _Plan(best, int(probes[best]), int(rows[best]))
