@@ -1,4 +1,4 @@
-"""Arnold–Gokhale from the rows that carry mass only: the support grows until the rest is accounted for.
+"""Arnold–Gokhale from the rows that carry mass only: as large a support as it takes to account for the rest.
 
 The tokens of position a fall into S_a, whose rows q(·|a) were asked for, and the rest; likewise b. That cuts the table:
 
