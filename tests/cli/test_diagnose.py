@@ -34,7 +34,7 @@ def command(
 
 
 def test_json_and_page(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="the extra report is not installed")
     status, out, err = command("--data", "texts.txt", *SMALL, "--json", "--out", "report.html")
     assert (status, err) == (0, "")
     found = json.loads(out)
@@ -91,7 +91,7 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path, arguments: tupl
 
 def test_the_page_stands_half_way(tiny_lm) -> None:
     """Ctrl-C after the first text: what is there is reported, what is not is left out. Texts are escaped."""
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="the extra report is not installed")
     settings = Settings(texts=1, length=8, pairs=4, chain_texts=0, samples=1)
     _, share, found = next(diagnose(tiny_lm, ["the old man opened the door ."], settings))
     assert 0 < share < 1

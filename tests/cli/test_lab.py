@@ -44,7 +44,7 @@ def test_mixing_json(command: Command) -> None:
 
 
 def test_mixing_table_and_plot(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="the extra report is not installed")
     status, out, _ = command("lab", "mixing", "--n", "3", "--kernel", "gibbs,parallel", "--plot", "m.png")
     assert status == 0
     assert "steps to mix" in out
@@ -52,7 +52,7 @@ def test_mixing_table_and_plot(command: Command, tmp_path: Path) -> None:
 
 
 def test_efficiency_json_and_plot(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="the extra report is not installed")
     options = ("--n", "3", "--masks", "1,3,uniform", "--repeats", "20", "--samples", "500", "--plot", "e.png")
     status, out, _ = command("lab", "efficiency", *options, "--json")
     assert status == 0

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
+from scipy import stats
 
 from anyorder.evaluation.intervals import perplexity, wilson
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (7, 10), (10, 10), (613, 1000)])
 def test_wilson_is_scipys(successes: int, trials: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
     interval = stats.binomtest(successes, trials).proportion_ci(method="wilson")
     assert wilson(successes, trials) == pytest.approx((interval.low, interval.high), abs=1e-9)
 

@@ -6,6 +6,7 @@ from itertools import pairwise, permutations
 
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor
 
 from anyorder.conditionals import Table, chain_edges, ising, random_joint
@@ -175,6 +176,5 @@ def test_strata_cover_every_count_once(size: int) -> None:
 
 
 def test_widening_is_students() -> None:
-    stats = pytest.importorskip("scipy.stats")
     for freedom in (1.0, 1.3, 2.0, 7.5, 40.0):
         assert widening(freedom) == pytest.approx(stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975), rel=1e-3)
