@@ -2,11 +2,13 @@
 
 A position's hidden state is read by others only through attention, so what follows the attention of the last layer is
 needed at the asked positions alone: 2/3 of that layer, one twelfth of a backbone of eight layers.
+ModernBERT's other layers are replaced as well, by faster ones (``modernbert.py``).
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,36 +30,31 @@ class _BertLayer(nn.Module):
         return self.layer.feed_forward_chunk(out.flatten(0, 1)[asked])
 
 
-class _ModernBertLayer(nn.Module):
-    """A last layer of ModernBERT: the same, with the residual stream beside it."""
-
-    def __init__(self, layer: Any) -> None:
-        super().__init__()
-        self.layer = layer
-        self.attention_type = layer.attention_type
-
-    def forward(self, hidden: Tensor, *, asked: Tensor, **kwargs: Any) -> Tensor:
-        """[b, n, H] and M flat indices into b·n -> [M, H]."""
-        out = hidden + self.layer.attn(self.layer.attn_norm(hidden), **kwargs)[0]
-        out = out.flatten(0, 1)[asked]
-        return out + self.layer.mlp(self.layer.mlp_norm(out))
+def _bert(layer: Any, last: bool) -> nn.Module:
+    return _BertLayer(layer) if last else layer
 
 
-# model_type -> the layer's stand-in and where the list of layers hangs in the backbone. Only families whose backbone
-# hands unknown keyword arguments down to its layers are here: that is how ``asked`` reaches the last one, statelessly.
-_FAMILIES: dict[str, tuple[type[nn.Module], tuple[str, ...]]] = {
+def _modernbert(layer: Any, last: bool) -> nn.Module:
+    from anyorder.conditionals.modernbert import Layer  # transformers' ModernBERT takes a while to import
+
+    return Layer(layer, last)
+
+
+# model_type -> what stands in for each layer, and where the list of layers hangs in the backbone. Only families whose
+# backbone hands unknown keyword arguments down to its layers are here: that is how ``asked`` reaches them, statelessly.
+_FAMILIES: dict[str, tuple[Callable[[Any, bool], nn.Module], tuple[str, ...]]] = {
     **dict.fromkeys(
         ("bert", "anyorder-relative-bert", "roberta", "xlm-roberta", "camembert", "electra", "esm"),
-        (_BertLayer, ("encoder", "layer")),
+        (_bert, ("encoder", "layer")),
     ),
-    "modernbert": (_ModernBertLayer, ("layers",)),
+    "modernbert": (_modernbert, ("layers",)),
 }
 
 
 def narrow(model: Any) -> nn.Module | None:
     """A backbone that shares every weight with ``model``'s and takes a further argument ``asked``; None if unknown.
 
-    ``model`` itself is left as it is: only the containers on the way to the last layer are copied.
+    ``model`` itself is left as it is: only the containers on the way to the layers are copied.
     """
     if model.config.model_type not in _FAMILIES:
         return None
@@ -68,7 +65,7 @@ def narrow(model: Any) -> nn.Module | None:
         here._modules[name] = child
         here = child
     last = str(len(here._modules) - 1)
-    here._modules[last] = stand_in(here._modules[last])
+    here._modules = {name: stand_in(layer, name == last) for name, layer in here._modules.items()}
     return backbone.eval()
 
 
