@@ -3,7 +3,7 @@
 python benchmarks/bench_samplers.py [--quick] [--json]
 
 The plain loop is Algorithm 1 as one writes it down: for every text, for every position of a random order, a full
-forward with the full head, softmax, multinomial. Weights are random: speed does not depend on them.
+forward with the full head, softmax, multinomial. The model is the bundled one.
 """
 
 from __future__ import annotations
@@ -11,28 +11,27 @@ from __future__ import annotations
 import torch
 from common import Ratio, bf16_speedup, machine, parser, ratio, show, turns
 
+import anyorder
 from anyorder.conditionals import ModelConditionals
-from anyorder.models import build
 from anyorder.samplers import any_order, parallel, run
 from anyorder.types import Sampler
 
-MASK, PAD, VOCAB = 4, 0, 8192
 ROWS, LENGTH, STEPS = 16, 128, 16
 FIRST = 100  # each text begins with a token of its own, so that no two rows are ever the same
-SIZES = {"vocab_size": VOCAB, "hidden_size": 256, "layers": 8, "heads": 4, "intermediate": 512, "max_length": LENGTH}
 
 
 def conditionals_of(dtype: torch.dtype) -> ModelConditionals:
-    model = build("modernbert", pad_id=PAD, **SIZES).eval().to(dtype)
-    return ModelConditionals(model, mask_id=MASK, pad_id=PAD, max_length=LENGTH)
+    lm = anyorder.load()
+    mask, pad = lm.tokenizer.mask_token_id, lm.tokenizer.pad_token_id
+    return ModelConditionals(lm.model.to(dtype), mask_id=mask, pad_id=pad, max_length=LENGTH)
 
 
 @torch.inference_mode()
-def plain_loop(model: torch.nn.Module, positions: int) -> None:
+def plain_loop(model: torch.nn.Module, mask: int, positions: int) -> None:
     """Fill the first ``positions`` of a random order, text by text."""
     generator = torch.Generator().manual_seed(0)
     for row in range(ROWS):
-        tokens = torch.full((1, LENGTH), MASK)
+        tokens = torch.full((1, LENGTH), mask)
         tokens[0, 0] = FIRST + row
         for position in (1 + torch.randperm(LENGTH - 1, generator=generator))[:positions].tolist():
             logits = model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits
@@ -41,9 +40,8 @@ def plain_loop(model: torch.nn.Module, positions: int) -> None:
 
 
 def sample(sampler: Sampler, steps: int | None = None) -> None:
-    tokens = torch.full((ROWS, LENGTH), MASK)
-    tokens[:, 0] = FIRST + torch.arange(ROWS)
-    free = tokens == MASK
+    tokens = (FIRST + torch.arange(ROWS))[:, None].repeat(1, LENGTH)
+    free = torch.arange(LENGTH).expand(ROWS, -1) > 0
     run(sampler, tokens, free, generator=torch.Generator().manual_seed(0), steps=steps)
 
 
@@ -51,7 +49,7 @@ def measure(dtype: torch.dtype, label: str, target: float, repeats: int, positio
     c = conditionals_of(dtype)
     seconds = turns(
         {
-            "plain": lambda: plain_loop(c.model, positions),
+            "plain": lambda: plain_loop(c.model, c.mask_id, positions),
             "any-order": lambda: sample(any_order(c), positions),
             "parallel": lambda: sample(parallel(c, steps=STEPS)),
             "parallel, random": lambda: sample(parallel(c, steps=STEPS, commit="random")),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
-from anyorder.conditionals.modernbert import Layer, _Gated, _Turned
+from anyorder.conditionals.modernbert import Layer, _Gated, _same_number, _Turned
 from anyorder.conditionals.narrow import narrow
 from tiny import tiny_model
 
@@ -27,23 +28,28 @@ def texts(rows: int = 3, n: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, mask
 
 
-def both(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+UNEVEN = (1, 14, 25, 50)  # flat positions: two of the first text, one of each other
+EVEN = (1, 17, 25, 30, 41, 59)  # two of each: here the last layer's queries are narrowed too
+
+
+def both(model: Any, asked: Sequence[int] = EVEN) -> tuple[torch.Tensor, torch.Tensor]:
     """Hidden states at a few positions, by the faster layers and by transformers' own."""
     tokens, mask = texts()
-    asked = torch.tensor([1, 14, 25, 50])
+    asked = torch.tensor(asked)
     fast = narrow(model).train(model.training)(input_ids=tokens, attention_mask=mask, asked=asked)[0]
     return fast, model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[asked]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("gradients", [False, True])
-def test_values_and_gradients_are_those_of_transformers(setting: str, gradients: bool) -> None:
+@pytest.mark.parametrize("asked", [EVEN, UNEVEN], ids=["even", "uneven"])
+def test_values_and_gradients_are_those_of_transformers(setting: str, gradients: bool, asked: tuple[int, ...]) -> None:
     changes = dict(SETTINGS[setting])
     attention = changes.pop("attn_implementation", "sdpa")
     model = tiny_model("modernbert", **changes).double()
     model.set_attn_implementation(attention)
     with torch.set_grad_enabled(gradients):
-        fast, slow = both(model)
+        fast, slow = both(model, asked)
     torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)  # transformers turns in single precision
     if gradients:
         weigh = torch.randn(slow.shape, generator=torch.Generator().manual_seed(1), dtype=slow.dtype)
@@ -74,6 +80,13 @@ def test_half_precision_keeps_its_dtype_and_turns_in_single_precision() -> None:
         fast, slow = both(model)
     assert fast.dtype == torch.bfloat16
     torch.testing.assert_close(fast, slow, atol=0.05, rtol=0.05)
+
+
+def test_questions_are_put_to_the_right_rows() -> None:
+    assert _same_number(torch.tensor([0, 7, 9]), 3, 4).tolist() == [[0], [3], [1]]
+    assert _same_number(torch.tensor([0, 3, 9]), 3, 4) is None  # as many questions as rows, but not one of each
+    assert _same_number(torch.tensor([0, 7]), 3, 4) is None
+    assert _same_number(torch.tensor([], dtype=torch.long), 3, 4) is None
 
 
 def test_gradients_are_those_of_small_differences() -> None:

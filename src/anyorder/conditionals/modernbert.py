@@ -18,7 +18,7 @@ from transformers.models.modernbert.modeling_modernbert import eager_attention_f
 
 
 class Layer(nn.Module):
-    """Shares the weights of ``layer``; ``last``: what follows the attention is worked out at ``asked`` only."""
+    """Shares the weights of ``layer``; ``last``: what nothing else reads is worked out at ``asked`` only."""
 
     def __init__(self, layer: Any, last: bool) -> None:
         super().__init__()
@@ -27,10 +27,26 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, *, asked: Tensor, **kwargs: Any) -> Tensor:
         """[b, n, H] -> [b, n, H], or with M flat indices into b·n as ``asked`` -> [M, H] by the last layer."""
-        out = hidden + attention(self.layer.attn, self.layer.attn_norm(hidden), **kwargs)
-        if self.last:
-            out = out.flatten(0, 1)[asked]
+        attn, normed = self.layer.attn, self.layer.attn_norm(hidden)
+        at = _same_number(asked, *hidden.shape[:2]) if self.last and not torch.is_grad_enabled() else None
+        if at is not None and attn.config._attn_implementation in _PLAIN:
+            out = attention(attn, normed, at=at, **kwargs).flatten(0, 1) + hidden.flatten(0, 1)[asked]
+        else:
+            out = hidden + attention(attn, normed, **kwargs)
+            out = out.flatten(0, 1)[asked] if self.last else out
         return out + feed_forward(self.layer.mlp, self.layer.mlp_norm(out))
+
+
+_PLAIN = ("sdpa", "eager")  # kernels that take fewer queries than keys as they come
+
+
+def _same_number(asked: Tensor, b: int, n: int) -> Tensor | None:
+    """Flat indices into b·n as positions [b, k] of each row; None where rows have different numbers of them."""
+    if not len(asked) or len(asked) % b:
+        return None
+    asked = asked.view(b, -1)
+    mine = asked // n == torch.arange(b, device=asked.device)[:, None]
+    return asked % n if bool(mine.all()) else None
 
 
 def attention(
@@ -38,13 +54,24 @@ def attention(
     hidden: Tensor,
     position_embeddings: tuple[Tensor, Tensor],
     attention_mask: Tensor | None,
+    at: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """What ``attn``, a ``ModernBertAttention``, makes of [b, n, H]; the angles' cosines and sines are [1, n, d]."""
+    """What ``attn``, a ``ModernBertAttention``, makes of [b, n, H], or of its positions ``at`` [b, k] alone.
+
+    The angles' cosines and sines are [1, n, d]. With ``at`` there is no gradient.
+    """
     cos, sin = (x[:, :, None].to(torch.promote_types(x.dtype, torch.float32)) for x in position_embeddings)
-    qkv = attn.Wqkv(hidden).view(*hidden.shape[:2], 3, -1, attn.head_dim)
-    turned = _Turned.apply(qkv.to(cos.dtype), cos, sin)
-    query, key, value = (x.to(qkv.dtype).transpose(1, 2) for x in turned)
+    if at is None:
+        qkv = attn.Wqkv(hidden).view(*hidden.shape[:2], 3, -1, attn.head_dim)
+        dtype = qkv.dtype
+        turned = _Turned.apply(qkv.to(cos.dtype), cos, sin)
+    else:
+        query, key, value = _projected_at(attn, hidden, at)
+        dtype = query.dtype
+        turned = _turn(query.to(cos.dtype), cos[0, at], sin[0, at]), _turn(key.to(cos.dtype), cos, sin), value
+        attention_mask = _rows_of(attention_mask, at)
+    query, key, value = (x.to(dtype).transpose(1, 2) for x in turned)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
     out, _ = attend(
         attn,
@@ -58,7 +85,28 @@ def attention(
         deterministic=attn.deterministic_flash_attn,
         **kwargs,
     )
-    return attn.out_drop(attn.Wo(out.reshape(hidden.shape)))
+    return attn.out_drop(attn.Wo(out.flatten(2)))
+
+
+def _projected_at(attn: Any, hidden: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries [b, k, heads, d] at ``at``; keys and values [b, n, heads, d]."""
+    size = hidden.shape[-1]
+    parts = (size, 2 * size)
+    biases = (None, None) if attn.Wqkv.bias is None else attn.Wqkv.bias.split(parts)
+    asking = hidden.gather(1, at[..., None].expand(-1, -1, size))
+    query, both = (
+        linear(x, weight, bias).unflatten(-1, (-1, attn.head_dim))
+        for x, weight, bias in zip((asking, hidden), attn.Wqkv.weight.split(parts), biases, strict=True)
+    )
+    return query, *both.chunk(2, 2)
+
+
+def _rows_of(mask: Tensor | None, at: Tensor) -> Tensor | None:
+    """The rows ``at`` [b, k] of an attention mask [b or 1, 1, n, n]."""
+    if mask is None:
+        return None
+    mask = mask.expand(len(at), -1, -1, -1)
+    return mask.gather(2, at[:, None, :, None].expand(-1, 1, -1, mask.shape[-1]))
 
 
 def feed_forward(mlp: Any, hidden: Tensor) -> Tensor:
