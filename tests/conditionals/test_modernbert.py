@@ -82,6 +82,21 @@ def test_half_precision_keeps_its_dtype_and_turns_in_single_precision() -> None:
     torch.testing.assert_close(fast, slow, atol=0.05, rtol=0.05)
 
 
+def test_an_adapter_is_not_passed_over() -> None:
+    """LoRA and the like put another module in the place of a matrix; taking its weight alone would leave it out."""
+
+    class Adapted(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) + x.mean(-1, keepdim=True)
+
+    model = tiny_model("modernbert").double()
+    for layer in model.model.layers:
+        layer.mlp.Wi.__class__ = layer.attn.Wqkv.__class__ = Adapted
+    with torch.no_grad():
+        fast, slow = both(model)
+    torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)
+
+
 def test_questions_are_put_to_the_right_rows() -> None:
     assert _same_number(torch.tensor([0, 7, 9]), 3, 4).tolist() == [[0], [3], [1]]
     assert _same_number(torch.tensor([0, 3, 9]), 3, 4) is None  # as many questions as rows, but not one of each

@@ -10,11 +10,13 @@ from safetensors.torch import load_file
 
 import anyorder
 from anyorder.errors import AnyorderError
+from anyorder.masking.collator import Masker
+from anyorder.masking.priors import UniformCount
 from anyorder.training import bundle as module
 from anyorder.training.bundle import bundle
 from anyorder.training.data import Blocks
 from anyorder.training.recipe import load_recipe
-from anyorder.training.samples import blank_accuracy, evenly, filled_blanks, order_perplexity
+from anyorder.training.samples import any_order_loss, blank_accuracy, evenly, filled_blanks, order_perplexity
 from anyorder.training.trainer import train
 
 
@@ -62,6 +64,22 @@ def test_the_figures_are_those_of_a_plain_loop(tiny_lm):
     assert found.value == pytest.approx(math.exp(-total / count), rel=1e-4)
     assert found.low < found.value < found.high
     assert order_perplexity(tiny_lm, rows, "random").value != found.value
+
+
+def test_the_loss_is_that_of_a_plain_loop(tiny_lm):
+    rows = [np.array(tiny_lm.tokenizer(t)["input_ids"]) for t in ("the old man .", "the door opened into the sea .")]
+    special, mask = frozenset(tiny_lm.tokenizer.all_special_ids), tiny_lm.conditionals.mask_id
+    masker = Masker(UniformCount(), mask, len(tiny_lm.tokenizer), special, seed=1)
+    means = []
+    for index, row in enumerate(rows):
+        corrupted, masked = masker(index, row)
+        with torch.no_grad():
+            log_q = tiny_lm.model(input_ids=torch.tensor(corrupted[None])).logits[0].log_softmax(-1)
+        means.append(float(-log_q[masked, row[masked]].mean()))
+    found = any_order_loss(tiny_lm, rows)
+    assert found.value == pytest.approx(np.mean(means), rel=1e-5)
+    assert found.standard_error == pytest.approx(np.std(means, ddof=1) / 2**0.5, rel=1e-4)
+    assert found.samples == 2
 
 
 def test_accuracy_is_one_where_the_model_knows_and_none_where_it_is_wrong(tiny_lm):

@@ -28,8 +28,9 @@ class Layer(nn.Module):
     def forward(self, hidden: Tensor, *, asked: Tensor, **kwargs: Any) -> Tensor:
         """[b, n, H] -> [b, n, H], or with M flat indices into b·n as ``asked`` -> [M, H] by the last layer."""
         attn, normed = self.layer.attn, self.layer.attn_norm(hidden)
-        at = _same_number(asked, *hidden.shape[:2]) if self.last and not torch.is_grad_enabled() else None
-        if at is not None and attn.config._attn_implementation in _PLAIN:
+        fewer = self.last and not torch.is_grad_enabled() and attn.config._attn_implementation in _PLAIN
+        at = _same_number(asked, *hidden.shape[:2]) if fewer and _bare(attn.Wqkv) else None
+        if at is not None:
             out = attention(attn, normed, at=at, **kwargs).flatten(0, 1) + hidden.flatten(0, 1)[asked]
         else:
             out = hidden + attention(attn, normed, **kwargs)
@@ -38,6 +39,11 @@ class Layer(nn.Module):
 
 
 _PLAIN = ("sdpa", "eager")  # kernels that take fewer queries than keys as they come
+
+
+def _bare(module: nn.Module) -> bool:
+    """A weight and a bias that may be taken apart: no adapter (LoRA), no quantisation, nothing loaded on demand."""
+    return type(module) is nn.Linear and "forward" not in vars(module)
 
 
 def _same_number(asked: Tensor, b: int, n: int) -> Tensor | None:
@@ -113,7 +119,7 @@ def feed_forward(mlp: Any, hidden: Tensor) -> Tensor:
     """What ``mlp``, a ``ModernBertMLP``, makes of [..., H]."""
     if not isinstance(mlp.act, GELUActivation):
         return mlp(hidden)
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or not _bare(mlp.Wi):
         return mlp.Wo(mlp.drop(_Gated.apply(mlp.Wi(hidden))))
     # Two products with half the matrix each: their results lie in one piece, and can be overwritten.
     halves = zip(mlp.Wi.weight.chunk(2), (None, None) if mlp.Wi.bias is None else mlp.Wi.bias.chunk(2), strict=True)

@@ -24,6 +24,7 @@ from anyorder.training.samples import (
     END,
     SCATTER,
     Interval,
+    any_order_loss,
     blank_accuracy,
     evenly,
     filled_blanks,
@@ -62,13 +63,13 @@ def card(run: Path, lm: MaskedLM, blocks: int = 64, blanks: int = 4096, count: i
         count: samples of each kind.
     """
     readings = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    validation = next(r for r in reversed(readings) if "validation" in r)
+    tokens = next(r["tokens"] for r in reversed(readings) if "tokens" in r)
     recipe = json.loads((run / "final" / "recipe.json").read_text())
     settings = {key: value for key, value in recipe.items() if key not in ("output", "run")}  # what decides the result
     meta: dict[str, Any] = json.loads(next((run / "cache").glob("*/meta.json")).read_text())
-    loss = validation["validation"]
     held_out = Blocks.load(next((run / "cache").glob("*/meta.json")).parent, "valid")
     parameters = sum(p.numel() for p in lm.model.parameters())
+    loss = any_order_loss(lm, evenly(held_out, len(held_out)))
     some = evenly(held_out, blocks)
     ppl = {order: order_perplexity(lm, some, order) for order in ("sequential", "random")}
     accuracy = blank_accuracy(lm, evenly(held_out, blanks))
@@ -80,9 +81,9 @@ uniform prior on the masking ratio. It ships with `anyorder` so that everything 
 language model and knows little.
 
 - Architecture: ModernBERT ({parameters / 1e6:.1f}M parameters), loads with plain `AutoModelForMaskedLM`
-- Tokens read in training: {validation["tokens"]:,}, in blocks of {meta["length"]}
-- Held-out any-order loss (eq 6, uniform count): {loss["value"]:.3f} ± {loss["standard_error"]:.3f} nats a token over
-  {loss["samples"]} blocks of the last {meta["holdout"]:.0%} of documents of each corpus, never trained on
+- Tokens read in training: {tokens:,}, in blocks of {meta["length"]}
+- Held-out any-order loss (eq 6, uniform count): {loss.value:.3f} ± {loss.standard_error:.3f} nats a token over
+  {loss.samples:,} blocks: the last {meta["holdout"]:.0%} of documents of each corpus, never trained on
 - Perplexity of held-out blocks, each along one order: random {_ppl(ppl["random"])}, left to right
   {_ppl(ppl["sequential"])} ({len(some)} blocks, 95 % intervals)
 - One blank in a held-out block: the likeliest token is the right one in {accuracy.value:.1%}

@@ -17,9 +17,13 @@ from torch import Tensor
 
 from anyorder.evaluation.intervals import perplexity, wilson
 from anyorder.lm import MaskedLM
+from anyorder.masking.collator import Masker, collate
+from anyorder.masking.priors import UniformCount
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
 from anyorder.training.data import Blocks
+from anyorder.training.objective import TokenLosses, row_means
+from anyorder.types import Estimate
 
 SCATTER = "The quick brown fox jumps over the lazy dog"
 BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
@@ -38,6 +42,22 @@ class Interval:
 def evenly(blocks: Blocks, count: int) -> list[np.ndarray]:
     """``count`` blocks, evenly spread."""
     return [blocks[int(i)] for i in np.linspace(0, len(blocks) - 1, min(count, len(blocks)))]
+
+
+def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) -> Estimate:
+    """Mean any-order loss (eq 6, uniform count) of blocks with one mask each, and its standard error."""
+    special = frozenset(lm.tokenizer.all_special_ids)
+    masker = Masker(UniformCount(), lm.conditionals.mask_id, lm.conditionals.vocab_size, special, seed=seed)
+    token_losses, means = TokenLosses(lm.model), []
+    for start in range(0, len(blocks), _ROWS):
+        rows = blocks[start : start + _ROWS]
+        batch = collate(list(rows), list(range(start, start + len(rows))), masker, lm.tokenizer.pad_token_id)
+        padding = (batch["tokens"] != lm.tokenizer.pad_token_id).long()
+        with torch.inference_mode():
+            losses = token_losses(batch["input_ids"], batch["tokens"], batch["masked"], padding)
+        means.append(row_means(losses, batch["masked"]))
+    each = torch.cat(means).double()
+    return Estimate(float(each.mean()), float(each.std() / len(each) ** 0.5), len(each))
 
 
 def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:
