@@ -1,4 +1,4 @@
-"""ModernBERT's layer with fewer passes over memory: the same sums as transformers', on a CPU a tenth faster.
+"""ModernBERT's layer with fewer passes over memory: the same sums as transformers', sooner on a CPU.
 
 Beside the matrix products its time goes into rotary positions and the gated feed-forward, which are bound by memory:
 here they are written where they are wanted, and their gradients in one piece instead of padded and added up.
