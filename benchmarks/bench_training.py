@@ -17,7 +17,13 @@ from pathlib import Path
 import common
 import numpy as np
 import torch
-from transformers import DataCollatorForLanguageModeling, Trainer, TrainerCallback, TrainingArguments
+from transformers import (
+    DataCollatorForLanguageModeling,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 import anyorder
@@ -39,63 +45,67 @@ def model(tokenizer):
     return build("modernbert", vocab_size=len(tokenizer), **sizes, **ids)
 
 
-class Times(TrainerCallback):
-    """Seconds of every step."""
+class ByTurns(TrainerCallback):
+    """Seconds of every step of the Trainer, from the end of one to the end of the next, masking and collating included;
+    between two of them, one step of each of ours.
+    """
 
-    def __init__(self):
-        self.seconds = []
+    def __init__(self, ours):
+        self.ours = ours
+        self.seconds = {name: [] for name in ("Trainer", *ours)}
 
-    def on_step_begin(self, *_, **__):
+    def on_train_begin(self, *_, **__):
         self.began = common.clock()
 
-    def on_step_end(self, *_, **__):
-        self.seconds.append(common.clock() - self.began)
+    def on_step_end(self, _, state, *__, **___):
+        self.seconds["Trainer"].append(common.clock() - self.began)
+        for name, run in self.ours.items():
+            began = common.clock()
+            run._step(state.global_step - 1)
+            self.seconds[name].append(common.clock() - began)
+        self.began = common.clock()
 
 
-def plain(tokenizer, texts, steps):
-    """Seconds a step of transformers' Trainer."""
-    times = Times()
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            folder,
-            max_steps=steps,
-            per_device_train_batch_size=BATCH,
-            report_to=[],
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        data = [{"input_ids": t.tolist()} for t in texts]
-        collator = DataCollatorForLanguageModeling(tokenizer)
-        Trainer(model(tokenizer), arguments, collator, train_dataset=data, callbacks=[times]).train()
-    return times.seconds
-
-
-def ours(texts, steps, folder, objective):
-    """Seconds a step of ours, over the same texts."""
+def ours(texts, steps, folder, job):
+    """Our trainer, over the same texts."""
     recipe = from_dict(
         {
-            "output": str(folder / "run"),
+            "output": str(folder / job),
             "tokenizer": {"path": str(folder / "tokenizer")},
             "data": {"files": [str(folder / "text.txt")], "holdout": 0.0, "min_tokens": 1},
-            "objective": objective,
-            "optim": {"steps": steps, "batch": BATCH, "micro_batch": 8},
+            "objective": JOBS[job],
+            "optim": {"steps": steps, "batch": BATCH, "micro_batch": BATCH},
         }
     )
     run = _Run(recipe, False, None, rank=0, world=1, quiet=True)
     run.train_blocks = Blocks(np.concatenate(texts), np.arange(len(texts) + 1) * LENGTH)
-    seconds = []
-    for step in range(steps):
-        began = common.clock()
-        run._step(step)
-        seconds.append(common.clock() - began)
-    return seconds
+    return run
+
+
+def measure(tokenizer, texts, steps, folder):
+    """Seconds of every step but the first, which is warm-up."""
+    times = ByTurns({job: ours(texts, steps, folder, job) for job in JOBS})
+    arguments = TrainingArguments(
+        folder / "plain",
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    data = [{"input_ids": t.tolist()} for t in texts]
+    collator = DataCollatorForLanguageModeling(tokenizer)
+    trainer = Trainer(model(tokenizer), arguments, collator, train_dataset=data, callbacks=[times])
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return {name: seconds[1:] for name, seconds in times.seconds.items()}
 
 
 def main() -> None:
     options = common.parser(__doc__).parse_args()
-    steps = 3 if options.quick else options.repeats + 1
+    steps = 1 + (3 if options.quick else 3 * options.repeats)
     set_verbosity_error()
     disable_progress_bar()
     tokenizer = anyorder.load().tokenizer
@@ -104,16 +114,11 @@ def main() -> None:
         folder = Path(name)
         tokenizer.save_pretrained(folder / "tokenizer")
         (folder / "text.txt").write_text("The sea was calm. " * 40)
-        slow = []
-        fast = {job: [] for job in JOBS}
-        for _ in range(3):  # rounds of each by turns; the first step of a round is warm-up
-            slow += plain(tokenizer, texts, steps)[1:]
-            for job, objective in JOBS.items():
-                fast[job] += ours(texts, steps, folder, objective)[1:]
-    speeds = {f"tokens/s {job}": round(BATCH * LENGTH / statistics.median(s)) for job, s in fast.items()}
+        seconds = measure(tokenizer, texts, steps, folder)
+    speeds = {f"tokens/s {name}": round(BATCH * LENGTH / statistics.median(s)) for name, s in seconds.items()}
     speeds["threads"] = torch.get_num_threads()
     rows = [
-        common.ratio(f"training over transformers.Trainer, {job}", slow, fast[job], target=target)
+        common.ratio(f"training over transformers.Trainer, {job}", seconds["Trainer"], seconds[job], target=target)
         for job, target in zip(JOBS, (1.5, None), strict=True)
     ]
     common.show(rows, {**common.machine(), **speeds}, options.json)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from anyorder.conditionals.modernbert import Layer, _Gated, _same_number, _Turned
+from anyorder.conditionals.modernbert import Layer, _by_row, _Gated, _Turned
 from anyorder.conditionals.narrow import narrow
 from tiny import tiny_model
 
@@ -28,8 +28,15 @@ def texts(rows: int = 3, n: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
     return tokens, mask
 
 
-UNEVEN = (1, 14, 25, 50)  # flat positions: two of the first text, one of each other
-EVEN = (1, 17, 25, 30, 41, 59)  # two of each: here the last layer's queries are narrowed too
+# Flat positions of three texts of 20.
+ASKED = {
+    "even": (1, 17, 25, 30, 41, 59),  # two of each
+    "uneven": (1, 14, 25, 50),  # two of the first, one of each other
+    "one text": (25, 30),  # none of the first and the last
+    "most": (*range(18), 25, 50),  # too many of the first for fewer queries
+    "in disorder": (50, 1, 25, 14),
+}
+EVEN = ASKED["even"]
 
 
 def both(model: Any, asked: Sequence[int] = EVEN) -> tuple[torch.Tensor, torch.Tensor]:
@@ -42,14 +49,14 @@ def both(model: Any, asked: Sequence[int] = EVEN) -> tuple[torch.Tensor, torch.T
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("gradients", [False, True])
-@pytest.mark.parametrize("asked", [EVEN, UNEVEN], ids=["even", "uneven"])
-def test_values_and_gradients_are_those_of_transformers(setting: str, gradients: bool, asked: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("asked", ASKED)
+def test_values_and_gradients_are_those_of_transformers(setting: str, gradients: bool, asked: str) -> None:
     changes = dict(SETTINGS[setting])
     attention = changes.pop("attn_implementation", "sdpa")
     model = tiny_model("modernbert", **changes).double()
     model.set_attn_implementation(attention)
     with torch.set_grad_enabled(gradients):
-        fast, slow = both(model, asked)
+        fast, slow = both(model, ASKED[asked])
     torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)  # transformers turns in single precision
     if gradients:
         weigh = torch.randn(slow.shape, generator=torch.Generator().manual_seed(1), dtype=slow.dtype)
@@ -98,15 +105,20 @@ def test_an_adapter_is_not_passed_over() -> None:
 
 
 def test_questions_are_put_to_the_right_rows() -> None:
-    assert _same_number(torch.tensor([0, 7, 9]), 3, 4).tolist() == [[0], [3], [1]]
-    assert _same_number(torch.tensor([0, 3, 9]), 3, 4) is None  # as many questions as rows, but not one of each
-    assert _same_number(torch.tensor([0, 7]), 3, 4) is None
-    assert _same_number(torch.tensor([], dtype=torch.long), 3, 4) is None
+    at, real = _by_row(torch.tensor([0, 7, 9]), 3, 4)
+    assert at.tolist() == [[0], [3], [1]]
+    assert real is None
+    at, real = _by_row(torch.tensor([1, 3, 9]), 3, 4)
+    assert at.tolist() == [[1, 3], [0, 0], [1, 0]]
+    assert real.tolist() == [[True, True], [False, False], [True, False]]
+    assert _by_row(torch.tensor([0, 1, 2, 9]), 3, 4) == (None, None)  # three of four: hardly less than all
+    assert _by_row(torch.tensor([9, 0, 7]), 3, 4) == (None, None)  # the answers would come in another order
+    assert _by_row(torch.tensor([], dtype=torch.long), 3, 4) == (None, None)
 
 
 def test_gradients_are_those_of_small_differences() -> None:
     torch.manual_seed(0)
     qkv = torch.randn(2, 3, 3, 2, 4, dtype=torch.double, requires_grad=True)
-    angle = torch.randn(1, 3, 1, 2, dtype=torch.double).repeat(1, 1, 1, 2)
-    assert torch.autograd.gradcheck(_Turned.apply, (qkv, angle.cos(), angle.sin()))
+    angle = torch.randn(1, 3, 1, 2, dtype=torch.double).mul(1j).exp()
+    assert torch.autograd.gradcheck(lambda x: _Turned.apply(x.clone(), angle, 2), (qkv,))  # it overwrites its argument
     assert torch.autograd.gradcheck(_Gated.apply, (torch.randn(3, 8, dtype=torch.double, requires_grad=True),))

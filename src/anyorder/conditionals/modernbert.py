@@ -24,21 +24,24 @@ class Layer(nn.Module):
         super().__init__()
         self.layer, self.last = layer, last
         self.attention_type = layer.attention_type
+        self.order = _interleaved(layer.attn)
 
     def forward(self, hidden: Tensor, *, asked: Tensor, **kwargs: Any) -> Tensor:
         """[b, n, H] -> [b, n, H], or with M flat indices into b·n as ``asked`` -> [M, H] by the last layer."""
-        attn, normed = self.layer.attn, self.layer.attn_norm(hidden)
-        fewer = self.last and not torch.is_grad_enabled() and attn.config._attn_implementation in _PLAIN
-        at = _same_number(asked, *hidden.shape[:2]) if fewer and _bare(attn.Wqkv) else None
-        if at is not None:
-            out = attention(attn, normed, at=at, **kwargs).flatten(0, 1) + hidden.flatten(0, 1)[asked]
-        else:
-            out = hidden + attention(attn, normed, **kwargs)
+        attn, normed, order = self.layer.attn, self.layer.attn_norm(hidden), self.order.to(hidden.device)
+        fewer = self.last and attn.config._attn_implementation in _PLAIN and _bare(attn.Wqkv)
+        at, real = _by_row(asked, *hidden.shape[:2]) if fewer else (None, None)
+        out = attention(attn, normed, order, at=at, **kwargs)
+        if at is None:
+            out = hidden + out
             out = out.flatten(0, 1)[asked] if self.last else out
+        else:
+            out = hidden.flatten(0, 1)[asked] + (out.flatten(0, 1) if real is None else out[real])
         return out + feed_forward(self.layer.mlp, self.layer.mlp_norm(out))
 
 
 _PLAIN = ("sdpa", "eager")  # kernels that take fewer queries than keys as they come
+_FEW = 64  # tokens up to which it is cheaper to put their projections in another order than the matrix
 
 
 def _bare(module: nn.Module) -> bool:
@@ -46,18 +49,28 @@ def _bare(module: nn.Module) -> bool:
     return type(module) is nn.Linear and "forward" not in vars(module)
 
 
-def _same_number(asked: Tensor, b: int, n: int) -> Tensor | None:
-    """Flat indices into b·n as positions [b, k] of each row; None where rows have different numbers of them."""
-    if not len(asked) or len(asked) % b:
-        return None
-    asked = asked.view(b, -1)
-    mine = asked // n == torch.arange(b, device=asked.device)[:, None]
-    return asked % n if bool(mine.all()) else None
+def _by_row(asked: Tensor, b: int, n: int) -> tuple[Tensor | None, Tensor | None]:
+    """Flat indices into b·n, row by row, as positions [b, k] of each, and which of these are real (None: all).
+
+    Rows with fewer questions than others repeat position 0. No positions where k is over half of n: little is saved.
+    """
+    row = asked // n
+    count = torch.bincount(row, minlength=b)
+    k = int(count.max())
+    if not 0 < k <= n // 2 or bool((row.diff() < 0).any()):
+        return None, None
+    if k * b == len(asked):
+        return (asked % n).view(b, k), None
+    slot = torch.arange(len(asked), device=asked.device) - (count.cumsum(0) - count)[row]
+    at, real = asked.new_zeros((b, k)), torch.zeros((b, k), dtype=torch.bool, device=asked.device)
+    at[row, slot], real[row, slot] = asked % n, True
+    return at, real
 
 
 def attention(
     attn: Any,
     hidden: Tensor,
+    order: Tensor,
     position_embeddings: tuple[Tensor, Tensor],
     attention_mask: Tensor | None,
     at: Tensor | None = None,
@@ -65,17 +78,19 @@ def attention(
 ) -> Tensor:
     """What ``attn``, a ``ModernBertAttention``, makes of [b, n, H], or of its positions ``at`` [b, k] alone.
 
-    The angles' cosines and sines are [1, n, d]. With ``at`` there is no gradient.
+    The angles' cosines and sines are [1, n, d].
     """
-    cos, sin = (x[:, :, None].to(torch.promote_types(x.dtype, torch.float32)) for x in position_embeddings)
+    angle = _angle(*position_embeddings)
+    wide = angle.dtype.to_real()
     if at is None:
-        qkv = attn.Wqkv(hidden).view(*hidden.shape[:2], 3, -1, attn.head_dim)
+        qkv = _projected(attn, hidden, order)
         dtype = qkv.dtype
-        turned = _Turned.apply(qkv.to(cos.dtype), cos, sin)
+        turned = _Turned.apply(qkv.to(wide), angle, 2)
     else:
-        query, key, value = _projected_at(attn, hidden, at)
-        dtype = query.dtype
-        turned = _turn(query.to(cos.dtype), cos[0, at], sin[0, at]), _turn(key.to(cos.dtype), cos, sin), value
+        asking, others = _projected_at(attn, hidden, order, at)
+        dtype = asking.dtype
+        queries = _Turned.apply(asking.to(wide), angle[0, at], 1)
+        turned = *queries, *_Turned.apply(others.to(wide), angle, 1)
         attention_mask = _rows_of(attention_mask, at)
     query, key, value = (x.to(dtype).transpose(1, 2) for x in turned)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
@@ -94,17 +109,45 @@ def attention(
     return attn.out_drop(attn.Wo(out.flatten(2)))
 
 
-def _projected_at(attn: Any, hidden: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries [b, k, heads, d] at ``at``; keys and values [b, n, heads, d]."""
+def _angle(cos: Tensor, sin: Tensor) -> Tensor:
+    """cos and sin [1, n, d], the second half as the first, as e^{i angle} [1, n, 1, d/2], in float32 at least."""
+    cos, sin = (x[:, :, None, : x.shape[-1] // 2] for x in (cos, sin))
+    wide = torch.promote_types(cos.dtype, torch.float32)
+    return torch.complex(cos.to(wide), sin.to(wide))
+
+
+def _interleaved(attn: Any) -> Tensor:
+    """The rows of ``Wqkv`` with those of a pair that is turned together, i and i + d/2 of a head, side by side.
+
+    So a pair is one complex number and is turned by one multiplication; queries times keys are the same sums.
+    """
+    rows = torch.arange(attn.Wqkv.out_features).view(3, -1, 2, attn.head_dim // 2)
+    return torch.cat([rows[:2].transpose(2, 3).flatten(), rows[2].flatten()])
+
+
+def _projected(attn: Any, hidden: Tensor, order: Tensor) -> Tensor:
+    """Queries, keys and values, [b, n, 3, heads, d], those to be turned with their pairs side by side."""
+    if _bare(attn.Wqkv) and hidden.shape[0] * hidden.shape[1] > _FEW:
+        qkv = linear(hidden, *_in_order(attn.Wqkv, order))
+    else:
+        qkv = attn.Wqkv(hidden).index_select(-1, order)
+    return qkv.unflatten(-1, (3, -1, attn.head_dim))
+
+
+def _projected_at(attn: Any, hidden: Tensor, order: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries [b, k, 1, heads, d] at ``at``; keys and values [b, n, 2, heads, d]."""
     size = hidden.shape[-1]
     parts = (size, 2 * size)
-    biases = (None, None) if attn.Wqkv.bias is None else attn.Wqkv.bias.split(parts)
+    weight, bias = _in_order(attn.Wqkv, order)
+    biases = (None, None) if bias is None else bias.split(parts)
     asking = hidden.gather(1, at[..., None].expand(-1, -1, size))
-    query, both = (
-        linear(x, weight, bias).unflatten(-1, (-1, attn.head_dim))
-        for x, weight, bias in zip((asking, hidden), attn.Wqkv.weight.split(parts), biases, strict=True)
-    )
-    return query, *both.chunk(2, 2)
+    query, others = (linear(x, w, b) for x, w, b in zip((asking, hidden), weight.split(parts), biases, strict=True))
+    return query.unflatten(-1, (1, -1, attn.head_dim)), others.unflatten(-1, (2, -1, attn.head_dim))
+
+
+def _in_order(module: nn.Linear, order: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias with their rows in another order."""
+    return module.weight.index_select(0, order), None if module.bias is None else module.bias.index_select(0, order)
 
 
 def _rows_of(mask: Tensor | None, at: Tensor) -> Tensor | None:
@@ -128,32 +171,30 @@ def feed_forward(mlp: Any, hidden: Tensor) -> Tensor:
 
 
 class _Turned(torch.autograd.Function):
-    """Rotary positions (Su et al. 2021): qkv [b, n, 3, h, d] -> turned queries, turned keys, values: [b, n, h, d]."""
+    """Rotary positions (Su et al. 2021): x [b, n, m, h, d] -> m times [b, n, h, d], of which the first are turned.
+
+    x is overwritten: the matrix product it comes from needs it no more.
+    """
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.save_for_backward(cos, sin)
-        query, key, value = qkv.unbind(2)
-        return _turn(query, cos, sin), _turn(key, cos, sin), value
+    def forward(ctx: Any, x: Tensor, angle: Tensor, turned: int) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(angle)
+        ctx.turned = turned
+        _turn_(x[:, :, :turned], angle)
+        return x.unbind(2)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None, None]:
-        cos, sin = ctx.saved_tensors
-        grad = query.new_empty((*query.shape[:2], 3, *query.shape[2:]))
-        _turn(query, cos, -sin, out=grad[:, :, 0])
-        _turn(key, cos, -sin, out=grad[:, :, 1])
-        grad[:, :, 2] = value
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (angle,) = ctx.saved_tensors
+        grad = torch.stack(grads, 2)
+        _turn_(grad[:, :, : ctx.turned], angle.conj())
         return grad, None, None
 
 
-def _turn(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -> Tensor:
-    """Each pair (x_i, x_{i + d/2}) turned by its angle."""
-    half = x.shape[-1] // 2
-    out = torch.mul(x, cos, out=out)
-    out[..., :half].addcmul_(x[..., half:], sin[..., :half], value=-1)
-    out[..., half:].addcmul_(x[..., :half], sin[..., half:])
-    return out
+def _turn_(x: Tensor, angle: Tensor) -> None:
+    """Each pair (x_2i, x_2i+1) of [b, n, m, h, d] turned in place by its e^{i angle}, [b or 1, n, 1, d/2]."""
+    torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(angle[:, :, None])
 
 
 class _Gated(torch.autograd.Function):
@@ -173,6 +214,7 @@ class _Gated(torch.autograd.Function):
         signal, gate = x.chunk(2, -1)
         out = torch.empty_like(x)
         first, second = out.chunk(2, -1)
-        torch.ops.aten.gelu_backward.grad_input(grad * gate, signal, grad_input=first)
+        torch.mul(grad, gate, out=first)
+        torch.ops.aten.gelu_backward.grad_input(first, signal, grad_input=first)
         torch.mul(grad, active, out=second)
         return out

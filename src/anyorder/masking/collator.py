@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -52,7 +53,7 @@ class Masker:
             fate = rng.random(k)
             kept, replaced = chosen[fate < 0.1], chosen[fate >= 0.9]
             corrupted[kept] = tokens[kept]
-            corrupted[replaced] = rng.choice(self._ordinary(), len(replaced))
+            corrupted[replaced] = rng.choice(self._ordinary, len(replaced))
         return corrupted, masked
 
     def _count(self, rng: np.random.Generator, index: int, n: int) -> int:
@@ -63,6 +64,7 @@ class Masker:
         cdf = _count_cdf(self.prior, n)
         return min(int(np.searchsorted(cdf, u, side="right")), n)
 
+    @cached_property
     def _ordinary(self) -> np.ndarray:
         return np.setdiff1d(np.arange(self.vocab_size), list(self.special_ids))
 
