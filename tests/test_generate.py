@@ -48,6 +48,19 @@ def test_log_prob_of_any_order_is_the_chain_rule_along_its_order(tiny_lm):
     assert one.passes == 6
 
 
+def test_pairs_of_a_parallel_step_can_be_drawn_jointly(tiny_lm):
+    options = {"length": 12, "steps": 3, "order": "random", "samples": 3, "seed": 1}
+    made = tiny_lm.generate(pairs=True, **options)
+    assert made == tiny_lm.generate(pairs=True, **options)
+    assert [one.tokens for one in made] != [one.tokens for one in tiny_lm.generate(**options)]
+    assert made[0].passes > 3  # their conditionals are asked for beyond a row a step
+    for one in made:
+        assert len(one.tokens) == 12
+        assert not set(one.tokens) & set(tiny_lm.tokenizer.all_special_ids)
+    with pytest.raises(AnyorderError, match="choose parallel"):
+        tiny_lm.generate(length=4, sampler="gibbs", pairs=True)
+
+
 def test_begin_and_end_frame_the_text(tiny_lm):
     (one,) = tiny_lm.generate(begin="The cat sat.", end="The dog ran.", length=20, order="left-to-right")
     assert one.text.startswith("The cat sat. ")

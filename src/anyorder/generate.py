@@ -16,6 +16,7 @@ from anyorder.conditionals.allowed import Allowed
 from anyorder.conditionals.attention import attention_influence
 from anyorder.errors import AnyorderError
 from anyorder.fill import numbered
+from anyorder.joints.draw import pair_draw
 from anyorder.samplers.adaptive import Influence, adaptive
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.draw import place
@@ -108,6 +109,7 @@ def plan(
     block: int | None = None,
     mode: str = "parallel",
     influence: str = "tokens",
+    pairs: bool = False,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -132,7 +134,7 @@ def plan(
         canvas = acrostic_canvas(frame, acrostic, length)
     else:
         canvas = prompted(frame, prompt, begin, end, length)
-    name = sampler if sampler is not None else ("parallel" if steps is not None else "any-order")
+    name = sampler if sampler is not None else ("parallel" if steps is not None or pairs else "any-order")
     if name not in SAMPLERS:
         near = difflib.get_close_matches(name, SAMPLERS, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -142,7 +144,7 @@ def plan(
         raise AnyorderError(f"unknown influence {influence!r}: choose one of {', '.join(INFLUENCES)}")
     by_attention = attention_influence(lm.model, lm.conditionals.mask_id) if influence == "attention" else None
     allowed = Allowed(lm.conditionals, canvas.allowed)
-    recipe = Recipe(allowed, canvas, order, steps, block, mode, by_attention, warper, top_k == 1)
+    recipe = Recipe(allowed, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1)
     chosen, count, expected = recipe.make(name)
     return Plan(canvas, words, chosen, count, expected, samples, generator)
 
@@ -158,6 +160,7 @@ class Recipe:
     block: int | None
     mode: str
     influence: Influence | None
+    pairs: bool
     warper: Callable[[Tensor, Tensor], Tensor] | None
     greedy: bool
 
@@ -174,6 +177,8 @@ class Recipe:
             raise AnyorderError(
                 f"the sampler {name!r} has no order: leave --order out, or choose any-order or parallel"
             )
+        if self.pairs and name != "parallel":
+            raise AnyorderError(f"the sampler {name!r} draws no pairs: leave --pairs out, or choose parallel")
         if name == "any-order":
             if self._clamped() < self.blanks:
                 raise AnyorderError(
@@ -188,7 +193,9 @@ class Recipe:
                     f"parallel commits by {', '.join(COMMITS)}, not in the order {commit!r}: choose one"
                 )
             steps = self._clamped(16)
-            return parallel(self.conditionals, steps=steps, commit=commit, warper=self.warper), None, steps
+            jointly = pair_draw(self.conditionals) if self.pairs else None
+            chosen = parallel(self.conditionals, steps=steps, commit=commit, warper=self.warper, pair_draw=jointly)
+            return chosen, None, steps
         if name == "refine":
             steps = self._clamped(10)
             return refine(self.conditionals, steps=steps, greedy=self.greedy, warper=self.warper), None, steps

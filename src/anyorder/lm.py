@@ -103,6 +103,7 @@ class MaskedLM:
         block: int | None = None,
         mode: str = "parallel",
         influence: str = "tokens",
+        pairs: bool = False,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -133,6 +134,8 @@ class MaskedLM:
             mode: Of gibbs inside a block, ``parallel`` or ``sequential``.
             influence: What adaptive measures dependence by: ``tokens`` (how a token changes the answer elsewhere, a
                 pass a blank) or ``attention`` (one pass, and rougher).
+            pairs: Let parallel draw neighbours that it commits together from their Arnold–Gokhale joint, not as if they
+                were independent: 32 further rows a pair.
             temperature: Divides the log-probabilities.
             top_k: Keep the k most probable tokens; 1 is greedy.
             top_p: Keep the fewest tokens that hold this much probability.

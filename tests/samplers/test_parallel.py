@@ -12,6 +12,7 @@ from anyorder.samplers import any_order, parallel, run
 from anyorder.samplers.draw import entropy_of, inverse_cdf
 from anyorder.samplers.orders import UNCERTAINTY
 from anyorder.samplers.parallel import COMMITS
+from anyorder.samplers.warpers import warper
 
 
 def _g(seed: int = 0) -> torch.Generator:
@@ -140,6 +141,7 @@ def test_bad_settings_are_refused(table):
         ({"epsilon": -1.0}, "negative"),
         ({"steps": 1, "commit": "boldness"}, "commit rule"),
         ({"steps": 1, "schedule": "square"}, "schedule"),
+        ({"steps": 1, "pair_draw": lambda *_: None, "warper": warper(temperature=0.5)}, "the model's own joint"),
     ]:
         with pytest.raises(AnyorderError, match=message):
             parallel(table, **options)

@@ -62,6 +62,9 @@ def generate(
     influence: Annotated[
         str, typer.Option("--influence", help="What adaptive measures dependence by: tokens or attention.")
     ] = "tokens",
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="parallel: draw neighbours from their joint, not as if independent.")
+    ] = False,
     temperature: Annotated[float, typer.Option("--temperature", help="Below 1 sharpens, above 1 flattens.")] = 1.0,
     top_k: Annotated[
         int | None, typer.Option("--top-k", help="Draw among the k likeliest tokens; 1 is greedy.")
@@ -109,6 +112,7 @@ def generate(
             block=block,
             mode=mode,
             influence=influence,
+            pairs=pairs,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anyorder.samplers.draw import inverse_cdf
 from anyorder.samplers.parallel import PairDraw
 from anyorder.types import Conditionals
 
@@ -30,7 +31,7 @@ def pair_draw(conditionals: Conditionals, *, support: int = 16, reach: int = 1) 
 
     def draw(tokens: Tensor, positions: Tensor, log_q: Tensor, u: Tensor) -> tuple[Tensor, int]:
         k = min(support, conditionals.vocab_size)
-        values = _invert(log_q.exp(), u)  # [b, K] the product, where no pair says otherwise
+        values = inverse_cdf(log_q, u)  # [b, K] the product, where no pair says otherwise
         row, i, j = _couples(positions, reach)  # [P] each: the row, and the slots of the two positions
         if len(row) == 0:
             return values, 0
@@ -39,16 +40,19 @@ def pair_draw(conditionals: Conditionals, *, support: int = 16, reach: int = 1) 
         where = [positions[row, slot] for slot in (i, j)]
         ask_a = _table(conditionals, tokens[row], vary=where[1], ask=where[0], given=ids_b, keep=ids_a)  # [P, b, a]
         ask_b = _table(conditionals, tokens[row], vary=where[0], ask=where[1], given=ids_a, keep=ids_b)  # [P, a, b]
-        joint = _arnold_gokhale(ask_a.mT + ask_b)  # [P, a, b]
+        # Where fewer tokens are allowed than the support holds, the rest of it is impossible whatever it would lead to.
+        possible = [x.values > -torch.inf for x in best]
+        joint = _arnold_gokhale((ask_a.mT + ask_b) * (possible[0][:, :, None] & possible[1][:, None]))  # [P, a, b]
         # u decides inside or outside, then the tokens: conditioned on the outcome it is uniform again.
         mass = [x.values.double().exp().sum(1) for x in best]
         u_a, u_b = u[row, i].double(), u[row, j].double()
         inside = (u_a < mass[0]) & (u_b < mass[1])
-        first = _invert(joint.sum(2), u_a / mass[0])
-        second = _invert(joint[torch.arange(len(row)), first], u_b / mass[1])
+        first = inverse_cdf(joint.sum(2).log(), u_a / mass[0])
+        second = inverse_cdf(joint[torch.arange(len(row)), first].log(), u_b / mass[1])
         # Outside, the product given that the pair is not wholly inside: each token from the part its own u fell into.
         outside = [
-            _outside(log_q[row, slot], x.indices, x.values, u) for slot, x, u in ((i, best[0], u_a), (j, best[1], u_b))
+            _outside(log_q[row, slot], x.indices, mine, m)
+            for slot, x, mine, m in zip((i, j), best, (u_a, u_b), mass, strict=True)
         ]
         values[row, i] = torch.where(inside, ids_a.gather(1, first[:, None]).squeeze(1), outside[0])
         values[row, j] = torch.where(inside, ids_b.gather(1, second[:, None]).squeeze(1), outside[1])
@@ -93,18 +97,10 @@ def _arnold_gokhale(c: Tensor) -> Tensor:
     return p
 
 
-def _invert(p: Tensor, u: Tensor) -> Tensor:
-    """The token at which the running sum of p [..., V] passes u [...], in float64 so that tails are not cut."""
-    total = p.double().cumsum(-1)
-    index = torch.searchsorted(total, (u.double().clamp(max=1.0) * total[..., -1])[..., None], right=True).squeeze(-1)
-    return index.clamp(max=p.shape[-1] - 1)
-
-
-def _outside(log_q: Tensor, ids: Tensor, inside: Tensor, u: Tensor) -> Tensor:
-    """One position drawn alone: among ``ids`` if u falls into their mass, else among all other tokens. [P]"""
-    p = log_q.double().exp()
-    mass = inside.double().exp().sum(1)
-    among = ids.gather(1, _invert(inside.exp(), u / mass)[:, None]).squeeze(1)
-    rest = p.scatter(1, ids, 0.0)
-    others = _invert(rest, ((u - mass) / (1 - mass).clamp(min=1e-300)).clamp(0.0, 1.0))
-    return torch.where(u < mass, among, others)
+def _outside(log_q: Tensor, ids: Tensor, u: Tensor, mass: Tensor) -> Tensor:
+    """One position drawn alone: among ``ids`` if u falls into their ``mass``, else among all other tokens. [P]"""
+    among = ids.gather(1, inverse_cdf(log_q.gather(1, ids), u / mass)[:, None]).squeeze(1)
+    rest = log_q.scatter(1, ids, -torch.inf)
+    others = inverse_cdf(rest, ((u - mass) / (1 - mass)).clamp(0.0, 1.0))
+    # Rounding may leave a little of u beyond the mass of ids that are all there is.
+    return torch.where((u < mass) | (rest.amax(1) == -torch.inf), among, others)

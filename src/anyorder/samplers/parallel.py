@@ -75,7 +75,8 @@ def parallel(
             stays under ε nats (always at least one, and never fewer than ``steps`` demands). The sum of entropies
             bounds the KL divergence of the product from the joint of S.
         warper: Temperature, top-k and the like.
-        pair_draw: Draws the committed set in place of the product, e.g. pairs from their Arnold–Gokhale joint.
+        pair_draw: Draws the committed set in place of the product, e.g. pairs from their Arnold–Gokhale joint
+            (:func:`anyorder.joints.draw.pair_draw`); takes no ``warper``.
 
     Returns:
         A sampler that ends when every blank is filled.
@@ -88,6 +89,8 @@ def parallel(
         raise AnyorderError(f"parallel decoding takes at least one step, not {steps}")
     if epsilon is not None and not epsilon >= 0:
         raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}")
+    if pair_draw is not None and warper is not None:
+        raise AnyorderError("pairs are drawn from the model's own joint: leave out temperature, top-k and the like")
     for value, names, what in ((commit, COMMITS, "commit rule"), (schedule, SCHEDULES, "schedule")):
         if value not in names:
             raise AnyorderError(f"unknown {what} {value!r}: choose one of {', '.join(names)}")
