@@ -1,10 +1,13 @@
 """Text files to blocks: nothing lost, nothing crossed, nothing stale."""
 
 import gzip
+import json
 import lzma
+import sys
 
 import numpy as np
 import pytest
+from datasets import Dataset, DatasetDict
 
 from anyorder.errors import AnyorderError
 from anyorder.training import data
@@ -74,6 +77,63 @@ def test_compressed_files_read_alike(corpus, tmp_path):
     assert list(data.documents(tmp_path / "a.txt.gz")) == expected
 
 
+def saved_as(kind, folder, texts):
+    """The same records in each form that is read."""
+    path = folder / {"folder": "saved", "parquet": "a.parquet", "jsonl": "a.jsonl.gz"}[kind]
+    rows = Dataset.from_dict({"body": texts, "label": list(range(len(texts)))})
+    if kind == "folder":
+        rows.save_to_disk(path)
+    elif kind == "parquet":
+        rows.to_parquet(path)
+    else:
+        path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["folder", "parquet", "jsonl"])
+def test_records_are_documents(tmp_path, kind, tokenizer):
+    path = saved_as(kind, tmp_path, ["the old man\nthe dog", "", "the sea"])
+    assert list(data.documents(path, column="body")) == [["the old man", "the dog"], ["the sea"]]
+    assert list(data.documents(path, "line", "body")) == [["the old man"], ["the dog"], ["the sea"]]
+    made = data.cache([path], tokenizer, root=tmp_path / "cache", length=32, column="body", holdout=0.0, min_tokens=1)
+    assert len(data.Blocks.load(made, "train")) == 2
+    for column, message in (("text", "no (column )?'text', only body, label"), ("label", "which is not a text")):
+        with pytest.raises(AnyorderError, match=message):
+            list(data.documents(path, column=column))
+
+
+def test_a_folder_of_a_dataset_follows_its_content(tmp_path, tokenizer):
+    options = {"root": tmp_path / "cache", "length": 32, "column": "body", "holdout": 0.0, "min_tokens": 1}
+    made = []
+    for name, texts in (("a", ["the old man"]), ("b", ["the old man"]), ("c", ["the old dog"])):
+        (tmp_path / name).mkdir()
+        made.append(data.cache([saved_as("folder", tmp_path / name, texts)], tokenizer, **options))
+    blocks = [data.Blocks.load(folder, "train")[0].tolist() for folder in made]
+    assert blocks[0] == blocks[1] != blocks[2]
+    assert made[0] != made[2]
+
+
+def test_what_is_no_dataset_is_refused(tmp_path):
+    DatasetDict(train=Dataset.from_dict({"text": ["the sea"]})).save_to_disk(tmp_path / "splits")
+    assert list(data.documents(tmp_path / "splits" / "train")) == [["the sea"]]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    for name, message in (
+        ("splits", "name one of them"),
+        ("empty", "is no dataset"),
+        ("torn.parquet", "is no dataset"),
+    ):
+        with pytest.raises(AnyorderError, match=message):
+            list(data.documents(tmp_path / name))
+
+
+def test_without_the_datasets_library_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    (tmp_path / "saved").mkdir()
+    with pytest.raises(AnyorderError, match=r"pip install 'anyorder\[train\]'"):
+        list(data.documents(tmp_path / "saved"))
+
+
 def test_cache_is_made_once_and_follows_its_inputs(corpus, tmp_path, tokenizer):
     source = tmp_path / "small.txt"
     source.write_bytes((corpus / "small.txt").read_bytes())
@@ -95,7 +155,7 @@ def test_cache_is_made_once_and_follows_its_inputs(corpus, tmp_path, tokenizer):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\n\n", "holds no text"), (b"caf\xe9 \xff\n", "not readable text"), (b"one document\n", "too few to hold out")],
+    [(b"\n\n", "holds no text"), (b"caf\xe9 \xff\n", "is not UTF-8"), (b"one document\n", "too few to hold out")],
 )
 def test_bad_files(tmp_path, content, message):
     path = tmp_path / "bad.txt"

@@ -1,72 +1,78 @@
-"""Text files to blocks of token ids, tokenised once into a memory-mapped cache.
+"""Texts to blocks of token ids, tokenised once into a memory-mapped cache.
 
-A file holds a paragraph a line, and a blank line between documents. A block is ``[CLS] paragraph [SEP] paragraph …``
-from one document only: a new document starts a new block, and a paragraph that does not fit goes on in the next one.
-With ``unit: line`` every line is a text of its own, one block each.
+A text file holds a paragraph a line, and a blank line between documents; of JSON lines, a Parquet file or a dataset's
+folder every record is a document. A block is ``[CLS] paragraph [SEP] paragraph …`` from one document only: a new
+document starts a new block, and a paragraph that does not fit goes on in the next one. With ``unit: line`` every line
+is a text of its own, one block each.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import lzma
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
+from anyorder.scoring.reading import Source
+from anyorder.training.records import dataset_texts
 
 Document = list[str]
 _MISSING = "no data file {path}: give its folder with --data-dir, or correct data.files in the recipe"
 _BATCH = 2000  # paragraphs tokenised at a time: enough to keep the Rust threads busy
 
 
-def open_text(path: Path) -> IO[str]:
-    """A text file for reading, plain or compressed (.xz, .gz)."""
-    if not path.is_file():
-        raise AnyorderError(_MISSING.format(path=path))
-    openers: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
-    return cast(IO[str], openers.get(path.suffix, open)(path, "rt", encoding="utf-8"))
-
-
-def documents(path: Path, unit: str = "document") -> Iterator[Document]:
+def documents(path: Path, unit: str = "document", column: str = "text") -> Iterator[Document]:
     """The documents of a file, each a list of paragraphs."""
-    with open_text(path) as file:
-        document: Document = []
-        try:
-            for line in file:
-                text = line.strip()
-                if text:
-                    document.append(text)
-                if document and (not text or unit == "line"):
-                    yield document
-                    document = []
-        except (UnicodeDecodeError, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
-            raise AnyorderError(
-                f"{path} is not readable text ({error}): it must be UTF-8, plain, .gz or .xz"
-            ) from error
-        if document:
+    document: Document = []
+    for line in _lines(path, column):
+        text = line.strip()
+        if text:
+            document.append(text)
+        if document and (not text or unit == "line"):
             yield document
+            document = []
+    if document:
+        yield document
+
+
+def _lines(path: Path, column: str) -> Iterator[str]:
+    """The lines of a text file; of records, the lines of each and an empty one after it: a record is a document."""
+    if not path.exists():
+        raise AnyorderError(_MISSING.format(path=path))
+    source = Source(str(path))
+    if path.is_dir() or path.suffix == ".parquet":
+        texts = dataset_texts(path, column)
+    elif source.kind == "jsonl":
+        texts = (source.text(n, row, column, "name one with data.column") for n, row in source.objects() if row)
+    else:
+        yield from Source(str(path), format="lines")
+        return
+    for text in texts:
+        yield from text.splitlines()
+        yield ""
 
 
 def sha256(path: Path) -> str:
-    """Checksum of a file's bytes."""
+    """Checksum of a file's bytes; of a folder, of its files' names and checksums."""
+    if path.is_dir():
+        files = {str(file.relative_to(path)): sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
     if not path.is_file():
         raise AnyorderError(_MISSING.format(path=path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def split(path: Path, unit: str, holdout: float) -> tuple[list[Document], list[Document]]:
+def split(path: Path, unit: str, holdout: float, column: str = "text") -> tuple[list[Document], list[Document]]:
     """The documents of a file as (training, held out): the last ``holdout`` of them, at least one if any is asked."""
-    every = list(documents(path, unit))
+    every = list(documents(path, unit, column))
     if not every:
         raise AnyorderError(f"{path} holds no text: every line of it is blank")
     n = max(1, round(holdout * len(every))) if holdout else 0
@@ -152,6 +158,7 @@ def cache(
     root: Path,
     length: int,
     unit: str = "document",
+    column: str = "text",
     holdout: float = 0.01,
     min_tokens: int = 16,
 ) -> Path:
@@ -161,7 +168,14 @@ def cache(
     """
     sums = {path.name: sha256(path) for path in files}
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
-    settings = {"files": sums, "length": length, "unit": unit, "holdout": holdout, "min_tokens": min_tokens}
+    settings = {
+        "files": sums,
+        "length": length,
+        "unit": unit,
+        "column": column,
+        "holdout": holdout,
+        "min_tokens": min_tokens,
+    }
     key = hashlib.sha256((json.dumps(settings) + vocabulary).encode()).hexdigest()[:16]
     folder = root / key
     if (folder / "meta.json").exists():
@@ -170,7 +184,7 @@ def cache(
     building.mkdir(parents=True, exist_ok=True)
     train, valid = [], []
     for path in files:
-        kept, held = split(path, unit, holdout)
+        kept, held = split(path, unit, holdout, column)
         train += kept
         valid += held
     counts = {

@@ -17,7 +17,9 @@ from anyorder.errors import AnyorderError
 class DataRecipe:
     """What is read."""
 
-    files: tuple[str, ...] = ()  # text files, plain, .gz or .xz; relative names are looked up in --data-dir
+    # text or JSON lines, plain, .gz or .xz; .parquet; folders of save_to_disk. Relative names: within --data-dir
+    files: tuple[str, ...] = ()
+    column: str = "text"  # where records have their text
     unit: str = "document"  # document: blank lines part documents, packed into blocks; line: every line is a text
     length: int = 128  # tokens in a block, special ones included
     holdout: float = 0.01  # share of each file's documents, its last ones, kept for validation

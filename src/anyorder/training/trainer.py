@@ -138,7 +138,7 @@ class _Run:
         folder = self.folder / "tokenizer"
         if self.rank == 0 and not folder.exists():
             recipe = self.recipe.data
-            parts = (data.split(f, recipe.unit, recipe.holdout)[0] for f in self._files(data_dir))
+            parts = (data.split(f, recipe.unit, recipe.holdout, recipe.column)[0] for f in self._files(data_dir))
             texts = (paragraph for part in parts for document in part for paragraph in document)
             learned = train_tokenizer(texts, self.recipe.tokenizer.vocab_size, recipe.length)
             checkpoints.atomically(folder, learned.save_pretrained)
@@ -147,7 +147,7 @@ class _Run:
 
     def _blocks(self, data_dir: Path | None) -> tuple[data.Blocks, data.Blocks]:
         recipe = self.recipe.data
-        keys: dict[str, Any] = {k: getattr(recipe, k) for k in ("length", "unit", "holdout", "min_tokens")}
+        keys: dict[str, Any] = {k: getattr(recipe, k) for k in ("length", "unit", "column", "holdout", "min_tokens")}
         if self.rank == 0:
             data.cache(self._files(data_dir), self.tokenizer, root=self.folder / "cache", **keys)
         self._wait()
