@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -74,7 +76,10 @@ def test_accumulation_changes_nothing(recipe_file, corpus, normalise, tmp_path):
         torch.testing.assert_close(four[name], one[name], rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None or not Path(sysconfig.get_path("include"), "Python.h").exists(),
+    reason="torch.compile needs a C++ compiler and Python's headers",
+)
 def test_compiling_changes_nothing(recipe_file, corpus, tmp_path):
     # ModernBERT's layers are ours, with gradients written by hand: the hardest to compile.
     results = []
