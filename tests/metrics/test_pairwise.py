@@ -68,7 +68,7 @@ def test_zero_probabilities_count_as_zero():
 def test_table_rows_are_means_with_intervals_around_them():
     generator = torch.Generator().manual_seed(1)
     values = torch.rand(200, 4, generator=generator).tolist()
-    scores = {"ag": [PairScore(*v) for v in values], "mrf": []}
+    scores = {"mlm": [PairScore(*v) for v in values], "mrf": []}
     (row,) = summarise(scores, seed=3)
     mean = torch.tensor(values, dtype=torch.float64).mean(0)
     assert row.examples == 200
@@ -81,3 +81,19 @@ def test_table_rows_are_means_with_intervals_around_them():
         assert cell.low < cell.value < cell.high
         assert 0.03 < (cell.high - cell.low) / 2 < 0.05
     assert summarise(scores, seed=3) == [row]
+
+
+def test_the_ratio_to_mlm_is_that_of_pairs_not_of_their_spread():
+    """A method that is better by the same factor everywhere is so without doubt, however the examples differ."""
+    nll = (10 * torch.rand(50, generator=torch.Generator().manual_seed(2), dtype=torch.float64)).tolist()
+    scores = {
+        "mlm": [PairScore(0.0, x, 0.0, 0.0) for x in nll],
+        "ag": [PairScore(0.0, x - 2 * math.log(1.5), 0.0, 0.0) for x in nll],
+    }
+    mlm, ag = summarise(scores)
+    assert mlm.p_ratio.value == mlm.p_ratio.low == mlm.p_ratio.high == 1
+    for end in (ag.p_ratio.value, ag.p_ratio.low, ag.p_ratio.high):
+        assert end == pytest.approx(1 / 1.5)
+    assert ag.p_ppl.low < ag.p_ppl.value / 1.1
+    (alone,) = summarise({"ag": scores["ag"]})
+    assert math.isnan(alone.p_ratio.value)

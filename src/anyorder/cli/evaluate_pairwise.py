@@ -56,6 +56,8 @@ def evaluate_pairwise(
 ) -> None:
     """How good joints over two tokens are: U-PPL, P-PPL, A-KL and G-KL of five constructions, with 95 % intervals.
 
+    Examples differ more than methods do, so P-PPL also comes as a ratio to mlm's on the same examples.
+
     Every finished example is written down at once; a run that was stopped goes on with --resume and ends with the same
     table. Lines that are empty, too short or too long are left out and counted.
     """
@@ -133,11 +135,11 @@ def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("method", "U-PPL", "P-PPL", "A-KL", "G-KL", box=SIMPLE)
+    table = Table("method", "U-PPL", "P-PPL", "over mlm's", "A-KL", "G-KL", box=SIMPLE)
     table.title = f"{settings['scheme']}, {settings['size']} tokens, {settings['examples']} examples (95 % intervals)"
     for row in rows:
         cells = []
-        for name, digits in (("u_ppl", 2), ("p_ppl", 2), ("a_kl", 4), ("g_kl", 4)):
+        for name, digits in (("u_ppl", 2), ("p_ppl", 2), ("p_ratio", 2), ("a_kl", 4), ("g_kl", 4)):
             x = getattr(row, name)
             text = f"{x.value:.{digits}f} ({x.low:.{digits}f} to {x.high:.{digits}f})"
             cells.append("not measured" if x.value != x.value else text)

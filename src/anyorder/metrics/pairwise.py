@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 from anyorder.joints.pair import PairJoint, tiles
 from anyorder.joints.tables import PairTables
 
-METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl")
+METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "p_ratio")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class PairwiseRow:
     p_ppl: Interval
     a_kl: Interval
     g_kl: Interval
+    p_ratio: Interval  # P-PPL over mlm's on the same examples, which differ more than methods do; NaN without mlm
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
@@ -128,20 +130,22 @@ def summarise(
     for method, values in scores.items():
         if not values:
             continue
-        table = torch.tensor([[s.u_nll, s.p_nll, s.a_kl, s.g_kl] for s in values], dtype=torch.float64)  # [N, 4]
         n = len(values)
+        base = [s.p_nll for s in scores.get("mlm", ())] or [math.nan] * n
+        cells = [[s.u_nll, s.p_nll, s.a_kl, s.g_kl, s.p_nll - p] for s, p in zip(values, base, strict=True)]
+        table = torch.tensor(cells, dtype=torch.float64)  # [N, 5]
         generator = torch.Generator().manual_seed(seed)
         draws = torch.randint(n, (resamples, n), generator=generator)
-        means = table[draws].mean(1)  # [resamples, 4]
+        means = table[draws].mean(1)  # [resamples, 5]
         low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
-        cells = {
+        row = {
             name: Interval(*(_statistic(name, float(x), size) for x in (table[:, i].mean(), low[i], high[i])))
             for i, name in enumerate(METRICS)
         }
-        rows.append(PairwiseRow(method, n, **cells))
+        rows.append(PairwiseRow(method, n, **row))
     return rows
 
 
 def _statistic(metric: str, mean: float, size: int) -> float:
     """exp(mean / size) for the perplexities, which count tokens, the mean itself for the divergences."""
-    return float(torch.tensor(mean / size, dtype=torch.float64).exp()) if metric.endswith("ppl") else mean
+    return mean if metric.endswith("kl") else float(torch.tensor(mean / size, dtype=torch.float64).exp())
