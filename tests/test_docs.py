@@ -53,13 +53,13 @@ def gpt(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def protein(tmp_path_factory):
-    """A masked model of residues, random too."""
+    """A masked model of residues, random too; it can spell many English words as well."""
     folder = tmp_path_factory.mktemp("protein")
-    letters = "ACDEFGHIKLMNPQRSTVWY"
+    letters = "acdefghiklmnpqrstvwy"
     vocab = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
     tiny_model("bert", vocab_size=len(vocab), max_position_embeddings=128).save_pretrained(folder)
     ids = {token: i for i, token in enumerate(vocab)}
-    BertTokenizer(vocab=ids, do_lower_case=False, model_max_length=128).save_pretrained(folder)
+    BertTokenizer(vocab=ids, do_lower_case=True, model_max_length=128).save_pretrained(folder)
     return folder
 
 
