@@ -19,7 +19,7 @@ from anyorder.types import Conditionals
 Warper = Callable[[Tensor, Tensor], Tensor]
 
 # Answers (rows x positions x vocabulary) held at once: 256 MB of float32. On a CPU 16 MB a thread, which stay near its
-# caches and are hardly handed back to the system in between (a fifth faster, parallel decoding of 16 x 128 tokens).
+# caches and are hardly handed back to the system in between.
 _CELLS = 2**26
 _CELLS_CPU = 2**22
 # ... but never fewer rows than make a decent matrix product.
