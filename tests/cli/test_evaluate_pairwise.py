@@ -125,7 +125,7 @@ def test_three_tokens_on_a_support(command):
     status, out, _ = command("--size", "3", "--support", "5", "--examples", "2", "--json", "--scheme", "contiguous")
     assert status == 0
     found = json.loads(out)
-    assert [row["method"] for row in found["rows"]] == ["mlm", "mrf", "hcb", "ag"]
+    assert [row["method"] for row in found["rows"]] == ["mlm", "mrf-logit", "mrf", "hcb", "ag"]
     best = min(found["rows"], key=lambda row: row["a_kl"]["value"])
     assert best["method"] == "ag"
 

@@ -8,7 +8,7 @@ import torch
 from anyorder.conditionals import random_joint
 from anyorder.errors import AnyorderError
 from anyorder.joints import METHODS, arnold_gokhale, derive, hcb, many, many_tables, mrf, pair_tables
-from anyorder.joints.many import ManyTables, many_hcb, many_mrf, many_product
+from anyorder.joints.many import ManyTables, many_hcb, many_mrf, many_mrf_logit, many_product
 from anyorder.metrics.pairwise import score_pair
 from anyorder.metrics.pairwise_many import score_many
 
@@ -71,6 +71,28 @@ def test_metrics_of_two_positions_are_the_pairwise_metrics():
     for method in methods:
         for name, value in expected[method].to_dict().items():
             assert getattr(found[method], name) == pytest.approx(value, abs=1e-8)
+
+
+def test_mrf_logit_is_the_softmax_of_the_summed_logits(tiny_lm):
+    tokens = tiny_lm.tokenizer("the old man sat on the mat .", return_tensors="pt")["input_ids"][0]
+    positions = [5, 2, 3]
+    joint = many_mrf_logit(many_tables(tiny_lm.conditionals, tokens, positions, support=4))
+
+    def summed_logits(ids):
+        total = 0.0
+        for ask, token in zip(positions, ids, strict=True):
+            row = tokens.clone()
+            row[positions] = torch.tensor(ids)
+            row[ask] = tiny_lm.tokenizer.mask_token_id
+            with torch.no_grad():
+                total += float(tiny_lm.model(input_ids=row[None]).logits[0, ask, token])
+        return total
+
+    cells = torch.cartesian_prod(*joint.support).tolist()
+    expected = torch.log_softmax(torch.tensor([summed_logits(ids) for ids in cells], dtype=torch.float64), 0)
+    torch.testing.assert_close(joint.log_p.flatten(), expected, atol=1e-4, rtol=0)
+    with pytest.raises(AnyorderError, match="use mrf instead"):
+        many_mrf_logit(incompatible_tables(3, 3))
 
 
 @pytest.mark.parametrize("k", [3, 4])

@@ -61,7 +61,7 @@ def evaluate_pairwise(
     Every finished example is written down at once; a run that was stopped goes on with --resume and ends with the same
     table. Lines that are empty, too short or too long are left out and counted.
     """
-    possible = ("mlm", "ag") if tail is not None else _METHODS if size == 2 else ("mlm", "mrf", "hcb", "ag")
+    possible = ("mlm", "ag") if tail is not None else _METHODS
     methods = [choose(m, possible, "method") for m in method or possible]
     methods = [m for m in _METHODS if m in methods]
     if tail is not None and (not 0 < tail < 1 or size > 2):

@@ -14,7 +14,7 @@ import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.evaluation.pairs import Example
-from anyorder.joints.many import many, many_hcb, many_mrf, many_product, many_tables
+from anyorder.joints.many import many, many_hcb, many_mrf, many_mrf_logit, many_product, many_tables
 from anyorder.joints.methods import derive
 from anyorder.joints.product import product
 from anyorder.joints.support import adaptive
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
 
 Record = dict[str, Any]
-# What there is for more than two positions; MRF-logit would need the logits of all of them.
-MANY = {"mlm": many_product, "mrf": many_mrf, "hcb": many_hcb, "ag": many}
+# METHODS, for more than two positions.
+MANY = {"mlm": many_product, "mrf-logit": many_mrf_logit, "mrf": many_mrf, "hcb": many_hcb, "ag": many}
 
 
 class Journal:

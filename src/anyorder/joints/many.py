@@ -13,11 +13,11 @@ from torch import Tensor
 from anyorder.errors import AnyorderError
 from anyorder.joints.anderson import Anderson
 from anyorder.joints.many_joint import ManyJoint
+from anyorder.joints.passes import NO_LOGITS, conditional_rows
 from anyorder.types import Conditionals
 
 MAX_ROWS = 200_000  # of the model; beyond, the user should know before waiting
 MAX_CELLS = 2**26  # of the joint, in float64
-_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +29,14 @@ class ManyTables:
         log_q: log q_t(w_t | w_-t), one tensor [K_1, ..., K_k] a position, normalised along axis t over the support.
         log_masked: log q_t with all k positions masked, [K_t] each, normalised over the support (eq 1).
         kept: the mass each row had on the support before it was normalised, same shape without axis t (size 1 there).
+        log_z: raw logits minus log_q, the same along axis t (size 1 there); None where there are no logits.
     """
 
     support: tuple[Tensor, ...]
     log_q: tuple[Tensor, ...]
     log_masked: tuple[Tensor, ...]
     kept: tuple[Tensor, ...]
+    log_z: tuple[Tensor, ...] | None = None
 
 
 def many_tables(
@@ -70,23 +72,28 @@ def many_tables(
         if include is not None and include[t] not in best.tolist():
             best[-1] = include[t]  # in place of the least probable
         chosen.append(best.sort().values)
-    log_q, kept = [], []
+    log_q, kept, log_z = [], [], []
     for t in range(k):
         others = [s for s in range(k) if s != t]
         grid = torch.cartesian_prod(*(chosen[s] for s in others)).view(-1, k - 1)  # [Π K_s, k-1]
         parts = []
-        for part in grid.split(_ROWS):
-            rows = row.repeat(len(part), 1)
-            rows[:, [positions[s] for s in others]] = part
-            asked = torch.full((len(part), 1), positions[t])
-            parts.append(conditionals(rows, asked)[:, 0][:, chosen[t]].double())
-            report(len(part))
-        table = torch.cat(parts).view(*(size for _ in others), size).movedim(-1, t)  # axes in the order of positions
+        for answer in conditional_rows(conditionals, tokens, [positions[s] for s in others], positions[t], grid):
+            parts.append((answer.log_q[:, chosen[t]].double(), answer.log_z))
+            report(len(answer.log_q))
+        table = _axes(torch.cat([rows for rows, _ in parts]), size, k, t)
         mass = torch.logsumexp(table, t, keepdim=True)
         log_q.append(table - mass)
         kept.append(mass.exp())
+        normalisers = [z.double() for _, z in parts if z is not None]
+        if normalisers:
+            log_z.append(_axes(torch.cat(normalisers)[:, None], size, k, t) + mass)
     log_masked = tuple(torch.log_softmax(masked[t][chosen[t]], 0) for t in range(k))
-    return ManyTables(tuple(chosen), tuple(log_q), log_masked, tuple(kept))
+    return ManyTables(tuple(chosen), tuple(log_q), log_masked, tuple(kept), tuple(log_z) or None)
+
+
+def _axes(rows: Tensor, size: int, k: int, t: int) -> Tensor:
+    """[size^(k-1), n] answers at position t as [size, ..., n, ..., size], axes in the order of positions."""
+    return rows.view(*[size] * (k - 1), -1).movedim(-1, t)
 
 
 def check_size(size: int, k: int) -> None:
@@ -111,6 +118,13 @@ def many_product(tables: ManyTables) -> ManyJoint:
 def many_mrf(tables: ManyTables) -> ManyJoint:
     """Eq 2: μ(w) ∝ Π_t q_t(w_t | w_-t)."""
     return ManyJoint.of(tables, torch.stack(tables.log_q).sum(0))
+
+
+def many_mrf_logit(tables: ManyTables) -> ManyJoint:
+    """Eq 2 with raw logits in place of log-probabilities."""
+    if tables.log_z is None:
+        raise AnyorderError(NO_LOGITS)
+    return ManyJoint.of(tables, torch.stack(tables.log_q).sum(0) + sum(tables.log_z))
 
 
 def many_hcb(tables: ManyTables, pivot: Sequence[int] | None = None) -> ManyJoint:

@@ -9,6 +9,7 @@ from anyorder.joints.arnold_gokhale import arnold_gokhale
 from anyorder.joints.hcb import hcb
 from anyorder.joints.mrf import mrf
 from anyorder.joints.pair import PairJoint
+from anyorder.joints.passes import NO_LOGITS
 from anyorder.joints.product import product
 from anyorder.joints.tables import PairTables
 
@@ -19,7 +20,7 @@ def _mlm(tables: PairTables) -> PairJoint:
 
 def _mrf_logit(tables: PairTables) -> PairJoint:
     if tables.log_z_a_given_b is None or tables.log_z_b_given_a is None:
-        raise AnyorderError("MRF-logit needs raw logits, which only a Hugging Face model gives: use mrf instead")
+        raise AnyorderError(NO_LOGITS)
     return mrf(
         tables.log_a_given_b,
         tables.log_b_given_a,

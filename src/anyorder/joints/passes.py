@@ -1,4 +1,4 @@
-"""The O(V) passes behind every joint: one text, one varying position, one question."""
+"""The passes behind every joint: one text, one or more varying positions, one question."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
 from anyorder.types import Conditionals
 
+NO_LOGITS = "MRF-logit needs raw logits, which only a Hugging Face model gives: use mrf instead"
 _ROWS = 512  # rows asked of conditionals that are not a model, at once
 
 
@@ -26,17 +27,17 @@ class Answer(NamedTuple):
 
 
 def conditional_rows(
-    conditionals: Conditionals, tokens: Tensor, vary: int, ask: int, values: Tensor
+    conditionals: Conditionals, tokens: Tensor, vary: int | list[int], ask: int, values: Tensor
 ) -> Iterator[Answer]:
     """log q(x_ask | x_vary = value, the rest of the text), for each value, a micro-batch at a time.
 
     Args:
         conditionals: the model. For one of Hugging Face the passes are run here, without the bookkeeping that rows of
             mixed length need, and the normaliser of each softmax is kept: MRF-logit wants it.
-        tokens: [N] the text; what stands at the two positions does not matter.
-        vary: the position that takes the values.
+        tokens: [N] the text; what stands at these positions does not matter.
+        vary: the position that takes the values, or m of them.
         ask: the position that is masked and asked.
-        values: [n] token ids.
+        values: [n] token ids, or [n, m].
     """
     row = tokens.clone()
     row[ask] = conditionals.mask_id
