@@ -68,6 +68,7 @@ def test_what_is_finished_survives_an_interrupt(monkeypatch):
         (["--draws", "3"], "at least 10 draws"),
         (["--repeats", "1"], "2 repeats"),
         (["--plot", "no/such/folder/x.png"], "no folder"),
+        (["--plot", "x.xyz"], "ends in .png"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -77,7 +78,8 @@ def test_bad_input_is_one_line(arguments, message):
     assert "\n" not in str(result.exception)
 
 
-def test_a_picture_in_an_unknown_format_is_one_line(tmp_path):
-    result = run("--sampler", "any-order", "--plot", str(tmp_path / "certify.xyz"))
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "certify.png").mkdir()
+    result = run("--sampler", "any-order", "--plot", str(tmp_path / "certify.png"))
     assert isinstance(result.exception, AnyorderError)
     assert "cannot write the plot" in str(result.exception)

@@ -56,7 +56,8 @@ def test_adaptive(command):
         ([TEXT, "--method", "agg"], "did you mean 'ag'?"),
         ([TEXT, "--tail", "2"], "between 0 and 1"),
         ([TEXT, "--tail", "0.1", "--method", "mrf"], "leave out --tail"),
-        ([TEXT, "--plot", "no/such/folder/heat.png"], "cannot write the plot"),
+        ([TEXT, "--plot", "no/such/folder/heat.png"], "no folder"),
+        ([TEXT, "--plot", "heat.doc"], "ends in .png"),
         (["the snowman ___ ___"], "cannot represent 'snowman'"),
     ],
 )

@@ -9,6 +9,7 @@ import typer
 
 from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
 from anyorder.errors import AnyorderError
+from anyorder.reports.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.reports.certify import Verdict
@@ -39,8 +40,7 @@ def certify(
     """
     if draws < 10 or repeats < 2:
         raise AnyorderError("a certificate needs at least 10 draws and 2 repeats: raise --draws or --repeats")
-    if plot is not None and not plot.parent.is_dir():
-        raise AnyorderError(f"there is no folder {plot.parent} for the plot: create it first")
+    check_plot_path(plot)
     from anyorder.reports.certify import SAMPLERS, WORLDS
     from anyorder.reports.certify import certify as study
 

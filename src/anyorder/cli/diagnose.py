@@ -9,6 +9,7 @@ import typer
 
 from anyorder.cli.common import JsonOption, PickleOption, SeedOption, load_model, print_json, progress
 from anyorder.errors import AnyorderError
+from anyorder.reports.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.reports.diagnose import Diagnosis
@@ -49,8 +50,6 @@ def diagnose(
     """
     if data is None:
         raise AnyorderError("diagnose needs texts: name a file with --data")
-    from anyorder.reports.figure import check_plot_path
-
     check_plot_path(out, (".html", ".htm"))
     from anyorder.chains.worlds import parse_numbers
     from anyorder.reports.diagnose import Settings

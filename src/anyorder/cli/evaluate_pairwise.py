@@ -18,6 +18,7 @@ from anyorder.cli.common import (
     progress,
 )
 from anyorder.errors import AnyorderError
+from anyorder.reports.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.metrics.pairwise import PairwiseRow
@@ -67,6 +68,7 @@ def evaluate_pairwise(
     if tail is not None and (not 0 < tail < 1 or size > 2):
         raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
     choose(scheme, ("random", "contiguous"), "scheme")
+    check_plot_path(plot)
     lm = load_model(model, allow_pickle)
     from anyorder.evaluation.pairs import draw_examples
     from anyorder.evaluation.pairwise import Journal, by_distance, run, table

@@ -9,6 +9,7 @@ import typer
 
 from anyorder.cli.common import JsonOption, ModelOption, PickleOption, choose, load_model, print_json, progress
 from anyorder.errors import AnyorderError
+from anyorder.reports.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.joints.text import TextJoint
@@ -42,6 +43,7 @@ def joint(
         raise AnyorderError(f"--tail is a probability between 0 and 1, not {tail}: try 1e-3")
     every = list(_METHODS) if tail is None else ["mlm", "ag"]
     names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
+    check_plot_path(plot)
     lm = load_model(model, allow_pickle)
     from anyorder.joints.text import text_joints
 

@@ -10,6 +10,7 @@ import typer
 
 from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
 from anyorder.errors import AnyorderError
+from anyorder.reports.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.chains.study import EfficiencyRow, MixingRow, ParallelRow
@@ -52,7 +53,7 @@ def mixing(
     The exact transition matrix of each kernel: its spectral gap, its mixing time (total variation 1/4 from the worst
     start), and the distance of its stationary law to the truth.
     """
-    _check_plot(plot)
+    check_plot_path(plot)
     from anyorder.chains.kernels import KERNELS
     from anyorder.chains.study import mixing_study
     from anyorder.chains.worlds import parse_blocks
@@ -110,7 +111,7 @@ def efficiency(
     The worst direction never exceeds the Poincaré constant of the Gibbs chain with the same masks: training is
     sample-efficient where sampling mixes.
     """
-    _check_plot(plot)
+    check_plot_path(plot)
     if repeats and (repeats < 2 or samples < 1):
         raise AnyorderError("an experiment needs at least 2 repeats and 1 sample; --repeats 0 leaves it out")
     from anyorder.chains.efficiency import LOSSES
@@ -163,7 +164,7 @@ def parallel(
     The KL of the best product to the true block conditional (its total correlation), the price of decoding in few
     steps, and the toy world in which two readings differ by a shift ("walking walking").
     """
-    _check_plot(plot)
+    check_plot_path(plot)
     from anyorder.chains.study import parallel_row
     from anyorder.chains.stutter import stutter_rates
     from anyorder.chains.worlds import parse_blocks, parse_numbers
@@ -202,12 +203,6 @@ def parallel(
         show_parallel(rows, toy)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _check_plot(path: Path | None) -> None:
-    from anyorder.reports.figure import check_plot_path
-
-    check_plot_path(path)
 
 
 def _worlds(name: str, n: int, coupling: str, seed: int, vocab: int) -> tuple[list[Callable[[], World]], int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anyorder.errors import AnyorderError
+from anyorder.reports.figure import new_figure, save_figure
 
 if TYPE_CHECKING:
     from anyorder.joints.text import TextJoint
@@ -18,26 +18,24 @@ if TYPE_CHECKING:
 COLOURS = {"mlm": "#4477aa", "mrf-logit": "#ee6677", "mrf": "#ccbb44", "hcb": "#66ccee", "ag": "#228833"}
 
 
-def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, tokens: int = 12) -> None:
+def heat_map(joints: Mapping[str, TextJoint], path: Path, *, title: str, tokens: int = 12) -> None:
     """One panel a method: p(a, b) over the ``tokens`` most probable tokens of each blank, the same in every panel."""
-    plt = _pyplot()
-    import matplotlib.colors
-
     chosen = [_shared_top(joints, axis, tokens) for axis in (0, 1)]
     labels = [[_label(next(iter(joints.values())).token(t)) for t in ids.tolist()] for ids in chosen]
     cells = {name: j.log_prob(chosen[0][:, None], chosen[1]).exp() for name, j in joints.items()}
     most = max(float(p.max()) for p in cells.values())
-    # Logarithmic: a joint has a few pairs of some per cent and many of some per thousand, and both tell something.
-    colours = matplotlib.colors.LogNorm(vmin=most * 1e-4, vmax=most, clip=True)
     columns = min(3, len(cells))
     lines = -(-len(cells) // columns)
     size = 1.5 + 0.3 * max(map(len, labels))
-    figure, axes = plt.subplots(
-        lines, columns, figsize=(size * columns + 0.8, size * lines + 0.5), squeeze=False, layout="constrained"
-    )
-    for axis in axes.flat[len(cells) :]:
+    figure, axes = new_figure(columns, lines, size + 0.8 / columns, size + 0.5 / lines)
+    from matplotlib.colors import LogNorm
+
+    # Logarithmic: a joint has a few pairs of some per cent and many of some per thousand, and both tell something.
+    colours = LogNorm(vmin=most * 1e-4, vmax=most, clip=True)
+    for axis in axes[len(cells) :]:
         axis.set_visible(False)
-    for axis, (name, p) in zip(axes.flat, cells.items(), strict=False):
+    for axis, (name, p) in zip(axes, cells.items(), strict=False):
+        axis.grid(visible=False)
         image = axis.imshow(p.numpy(), cmap="viridis", norm=colours)
         axis.set_xticks(range(len(labels[1])), labels[1], rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
         axis.set_yticks(range(len(labels[0])), labels[0], fontsize=8)
@@ -48,17 +46,18 @@ def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, t
             axis.text(j, i, f"{100 * value:.2g}", ha="center", va="center", fontsize=6.5, color=ink)
     figure.supylabel("first blank", fontsize=9)
     figure.supxlabel("second blank", fontsize=9)
-    figure.colorbar(image, ax=axes.ravel().tolist(), label="probability (numbers: per cent)", shrink=0.8)
+    figure.colorbar(image, ax=axes, label="probability (numbers: per cent)", shrink=0.8)
     figure.suptitle("\n".join(textwrap.wrap(title, 40 * columns)).replace("$", r"\$"), fontsize=10)
-    save(figure, path)
+    save_figure(figure, path)
 
 
-def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, title: str) -> None:
+def distance_plot(records: Sequence[Mapping[str, Any]], path: Path, *, title: str) -> None:
     """Mean pairwise NLL of each method against the number of tokens between the two positions (figure 1, left)."""
-    plt = _pyplot()
     distances = sorted({int(r["distance"]) for r in records})
     counts = [sum(r["distance"] == d for r in records) for d in distances]
-    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, (axis,) = new_figure(width=7, height=4)
+    from matplotlib.ticker import MaxNLocator
+
     bars = axis.twinx()
     bars.bar(distances, counts, color="0.88", width=0.8, zorder=0)
     bars.set_ylabel("examples (bars)")
@@ -73,34 +72,13 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
             means.append(float(nll.mean()))
             errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else 0.0)
         axis.errorbar(distances, means, errors, marker="o", ms=3, lw=1.2, label=method, color=COLOURS.get(method))
-    axis.xaxis.set_major_locator(plt.MaxNLocator(integer=True, min_n_ticks=1))
-    bars.yaxis.set_major_locator(plt.MaxNLocator(integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    bars.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("tokens between the two positions (0 = adjacent)")
     axis.set_ylabel("pairwise NLL, nats a token")
     axis.legend(fontsize=8)
     axis.set_title(title, fontsize=10)
-    save(figure, path)
-
-
-def save(figure: Any, path: str | Path) -> None:
-    """Write the figure, or say in a sentence why not."""
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise AnyorderError(f"cannot write the plot {path}: {error}") from error
-    finally:
-        _pyplot().close(figure)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise AnyorderError("plots need matplotlib: pip install 'anyorder[report]'") from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    save_figure(figure, path)
 
 
 def _shared_top(joints: Mapping[str, TextJoint], axis: int, k: int) -> torch.Tensor:

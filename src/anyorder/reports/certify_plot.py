@@ -5,40 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anyorder.errors import AnyorderError
 from anyorder.reports.certify import FLOOR, Verdict
+from anyorder.reports.figure import new_figure, save_figure
 
 
 def plot(verdicts: list[Verdict], path: Path) -> None:
-    """Write the picture to ``path``; the ending says in which format.
-
-    Raises:
-        AnyorderError: matplotlib is not installed, or cannot write such a file.
-    """
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'") from None
-
+    """Write the picture to ``path``; the ending says in which format."""
     others = [v for v in verdicts if not v.sampler.startswith("parallel")]
     steps = [v for v in verdicts if v.sampler.startswith("parallel")]
     panels = int(bool(others)) + int(bool(steps))
-    figure, axes = plt.subplots(1, panels, figsize=(7.5 * panels, 5.5), squeeze=False, layout="constrained")
+    figure, axes = new_figure(columns=panels, width=7.5, height=5.5)
     names = list(dict.fromkeys(v.world for v in verdicts))
     colour = {name: f"C{i}" for i, name in enumerate(names)}
     if others:
-        _samplers(axes[0, 0], others, colour)
+        _samplers(axes[0], others, colour)
     if steps:
-        _steps(axes[0, panels - 1], steps, colour)
-    try:
-        figure.savefig(path, dpi=150)
-    except (ValueError, OSError) as error:
-        raise AnyorderError(f"cannot write the plot to {path}: {error}") from None
-    finally:
-        plt.close(figure)
+        _steps(axes[-1], steps, colour)
+    save_figure(figure, path)
 
 
 def _samplers(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> None:

@@ -34,10 +34,7 @@ def save_figure(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     try:
-        if path.suffix.lower() == ".png":
-            path.write_bytes(_png(figure))
-        else:
-            figure.savefig(path)
+        figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise AnyorderError(f"cannot write the plot {path}: {error}") from None
     finally:
@@ -47,20 +44,13 @@ def save_figure(figure: Any, path: Path) -> None:
 def embedded(figure: Any) -> str:
     """The figure as a data URI, for a page that needs no other file."""
     import matplotlib.pyplot as plt
-
-    data = _png(figure)
-    plt.close(figure)
-    return "data:image/png;base64," + base64.b64encode(data).decode()
-
-
-def _png(figure: Any) -> bytes:
-    """A small PNG: line drawings need few colours."""
     from PIL import Image
 
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=90)
-    Image.open(drawn).convert("RGB").quantize(64).save(small, format="png", optimize=True)
-    return small.getvalue()
+    plt.close(figure)
+    Image.open(drawn).convert("RGB").quantize(64).save(small, format="png", optimize=True)  # line drawings need no more
+    return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode()
 
 
 def check_plot_path(path: Path | None, kinds: tuple[str, ...] = (".png", ".svg", ".pdf")) -> None:

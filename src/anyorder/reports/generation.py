@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import Judge, adjacent_repeats, distinct_n, repetition_n, unigram_entropy
+from anyorder.reports.figure import new_figure, save_figure
 
 if TYPE_CHECKING:
     from anyorder.lm import MaskedLM
@@ -152,13 +153,6 @@ def _measure(
 
 def plot(rows: Sequence[Quality], path: Path) -> None:
     """Perplexity (or entropy, without a judge), entropy and stutter against steps, and time against steps."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise AnyorderError("plots need matplotlib: pip install 'anyorder[report]'") from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     panels = [
         ("entropy", "entropy of a text, nats"),
         ("stutter", "stutter beyond real text"),
@@ -166,7 +160,7 @@ def plot(rows: Sequence[Quality], path: Path) -> None:
     ]
     if all(row.perplexity is not None for row in rows):
         panels.insert(0, ("perplexity", "generative perplexity"))
-    figure, axes = plt.subplots(1, len(panels), figsize=(3.4 * len(panels), 3.2), layout="constrained")
+    figure, axes = new_figure(columns=len(panels), width=3.4)
     for axis, (field, label) in zip(axes, panels, strict=True):
         for name in dict.fromkeys(row.sampler for row in rows):
             mine = [row for row in rows if row.sampler == name]
@@ -182,9 +176,4 @@ def plot(rows: Sequence[Quality], path: Path) -> None:
         axis.set_xlabel("steps")
         axis.set_ylabel(label)
     axes[0].legend(fontsize=7)
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise AnyorderError(f"cannot write the plot {path}: {error}") from error
-    finally:
-        plt.close(figure)
+    save_figure(figure, path)
