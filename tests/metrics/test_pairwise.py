@@ -87,13 +87,14 @@ def test_the_ratio_to_mlm_is_that_of_pairs_not_of_their_spread():
     """A method that is better by the same factor everywhere is so without doubt, however the examples differ."""
     nll = (10 * torch.rand(50, generator=torch.Generator().manual_seed(2), dtype=torch.float64)).tolist()
     scores = {
-        "mlm": [PairScore(0.0, x, 0.0, 0.0) for x in nll],
-        "ag": [PairScore(0.0, x - 2 * math.log(1.5), 0.0, 0.0) for x in nll],
+        "mlm": [PairScore(2 * x, x, 0.0, 0.0) for x in nll],
+        "ag": [PairScore(2 * x - 2 * math.log(1.25), x - 2 * math.log(1.5), 0.0, 0.0) for x in nll],
     }
     mlm, ag = summarise(scores)
     assert mlm.p_ratio.value == mlm.p_ratio.low == mlm.p_ratio.high == 1
-    for end in (ag.p_ratio.value, ag.p_ratio.low, ag.p_ratio.high):
-        assert end == pytest.approx(1 / 1.5)
+    for ratio, expected in ((ag.u_ratio, 1 / 1.25), (ag.p_ratio, 1 / 1.5)):
+        for end in (ratio.value, ratio.low, ratio.high):
+            assert end == pytest.approx(expected)
     assert ag.p_ppl.low < ag.p_ppl.value / 1.1
     (alone,) = summarise({"ag": scores["ag"]})
     assert math.isnan(alone.p_ratio.value)

@@ -57,7 +57,8 @@ def evaluate_pairwise(
 ) -> None:
     """How good joints over two tokens are: U-PPL, P-PPL, A-KL and G-KL of five constructions, with 95 % intervals.
 
-    Examples differ more than methods do, so P-PPL also comes as a ratio to mlm's on the same examples.
+    Examples differ more than methods do, so P-PPL (and with --json U-PPL) also comes as a ratio to mlm's on the same
+    examples.
 
     Every finished example is written down at once; a run that was stopped goes on with --resume and ends with the same
     table. Lines that are empty, too short or too long are left out and counted.

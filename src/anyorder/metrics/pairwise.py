@@ -13,7 +13,7 @@ from torch import Tensor
 from anyorder.joints.pair import PairJoint, tiles
 from anyorder.joints.tables import PairTables
 
-METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "p_ratio")
+METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "u_ratio", "p_ratio")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class PairwiseRow:
     p_ppl: Interval
     a_kl: Interval
     g_kl: Interval
-    p_ratio: Interval  # P-PPL over mlm's on the same examples, which differ more than methods do; NaN without mlm
+    u_ratio: Interval  # U-PPL over mlm's on the same examples, which differ more than methods do; NaN without mlm
+    p_ratio: Interval  # the same of P-PPL
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
@@ -131,12 +132,14 @@ def summarise(
         if not values:
             continue
         n = len(values)
-        base = [s.p_nll for s in scores.get("mlm", ())] or [math.nan] * n
-        cells = [[s.u_nll, s.p_nll, s.a_kl, s.g_kl, s.p_nll - p] for s, p in zip(values, base, strict=True)]
-        table = torch.tensor(cells, dtype=torch.float64)  # [N, 5]
+        base = [(s.u_nll, s.p_nll) for s in scores.get("mlm", ())] or [(math.nan, math.nan)] * n
+        cells = [
+            [s.u_nll, s.p_nll, s.a_kl, s.g_kl, s.u_nll - u, s.p_nll - p] for s, (u, p) in zip(values, base, strict=True)
+        ]
+        table = torch.tensor(cells, dtype=torch.float64)  # [N, 6]
         generator = torch.Generator().manual_seed(seed)
         draws = torch.randint(n, (resamples, n), generator=generator)
-        means = table[draws].mean(1)  # [resamples, 5]
+        means = table[draws].mean(1)  # [resamples, 6]
         low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
         row = {
             name: Interval(*(_statistic(name, float(x), size) for x in (table[:, i].mean(), low[i], high[i])))
