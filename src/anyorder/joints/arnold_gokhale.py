@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyorder.joints.anderson import Anderson
 from anyorder.joints.pair import PairJoint, Rows, check_tables, tiles
+from anyorder.joints.threads import over_shares
 
 _SMALL = 1024  # tokens up to which C is kept in float64: 8 MB
 
@@ -149,12 +150,18 @@ def _sums(c: Tensor, mu_a: Tensor, mu_b: Tensor) -> tuple[Tensor, Tensor]:
     common to a whole row or column are applied outside, in float64.
     """
     a, b = mu_a.to(c.dtype), mu_b.to(c.dtype)
-    over_b, over_a = torch.empty_like(a), torch.zeros_like(mu_b)
-    buffer = torch.empty(next(tiles(*c.shape)).stop, c.shape[1], dtype=c.dtype, device=c.device)
-    for part in tiles(*c.shape):
-        tile = buffer[: part.stop - part.start]
-        torch.add(a[part, None], b, out=tile)
-        torch.div(c[part], tile, out=tile)
-        torch.mv(tile, b, out=over_b[part])
-        over_a += torch.mv(tile.T, a[part])
-    return over_b.double() * mu_a, over_a * mu_b
+
+    def share(rows: slice) -> tuple[Tensor, Tensor]:
+        mine, mu = c[rows], a[rows]
+        over_b, over_a = torch.empty_like(mu), torch.zeros_like(mu_b)
+        buffer = torch.empty_like(mine[next(tiles(*mine.shape))])
+        for part in tiles(*mine.shape):
+            tile = buffer[: part.stop - part.start]
+            torch.add(mu[part, None], b, out=tile)
+            torch.div(mine[part], tile, out=tile)
+            torch.mv(tile, b, out=over_b[part])
+            over_a += torch.mv(tile.T, mu[part])
+        return over_b.double(), over_a
+
+    over_b, over_a = zip(*over_shares(share, c), strict=True)
+    return torch.cat(over_b) * mu_a, torch.stack(over_a).sum(0) * mu_b
