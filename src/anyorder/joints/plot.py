@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLOURS = {"mlm": "#4477aa", "mrf-logit": "#ee6677", "mrf": "#ccbb44", "hcb": "#66ccee", "ag": "#228833"}
 
 
-def heat_map(joints: Mapping[str, TextJoint], path: Path, *, title: str, tokens: int = 12) -> None:
+def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, tokens: int = 12) -> None:
     """One panel a method: p(a, b) over the ``tokens`` most probable tokens of each blank, the same in every panel."""
     chosen = [_shared_top(joints, axis, tokens) for axis in (0, 1)]
     labels = [[_label(next(iter(joints.values())).token(t)) for t in ids.tolist()] for ids in chosen]
@@ -51,7 +51,7 @@ def heat_map(joints: Mapping[str, TextJoint], path: Path, *, title: str, tokens:
     save_figure(figure, path)
 
 
-def distance_plot(records: Sequence[Mapping[str, Any]], path: Path, *, title: str) -> None:
+def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, title: str) -> None:
     """Mean pairwise NLL of each method against the number of tokens between the two positions (figure 1, left)."""
     distances = sorted({int(r["distance"]) for r in records})
     counts = [sum(r["distance"] == d for r in records) for d in distances]

@@ -29,7 +29,7 @@ def new_figure(columns: int = 1, rows: int = 1, width: float = 4.2, height: floa
     return figure, list(axes.flat)
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: str | Path) -> None:
     """Write the figure to ``path`` and forget it."""
     import matplotlib.pyplot as plt
 
