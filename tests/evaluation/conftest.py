@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, corpus: dict[str, Path]) -
     root = tmp_path_factory.mktemp("runs")
     base = Recipe(
         output=str(root / "bert"),
-        data=DataRecipe(files=(str(corpus["train"]),), length=32, holdout=0.0),
+        data=DataRecipe(files=(str(corpus["train"]),), length=32, holdout=(0.0,)),
         tokenizer=TokenizerRecipe(vocab_size=150),
         model=ModelRecipe(kind="bert", hidden_size=32, layers=2, heads=2, intermediate=48),
         optim=OptimRecipe(steps=30, batch=8, micro_batch=8, lr=3e-3, warmup=5),

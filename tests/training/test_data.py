@@ -95,7 +95,9 @@ def test_records_are_documents(tmp_path, kind, tokenizer):
     path = saved_as(kind, tmp_path, ["the old man\nthe dog", "", "the sea"])
     assert list(data.documents(path, column="body")) == [["the old man", "the dog"], ["the sea"]]
     assert list(data.documents(path, "line", "body")) == [["the old man"], ["the dog"], ["the sea"]]
-    made = data.cache([path], tokenizer, root=tmp_path / "cache", length=32, column="body", holdout=0.0, min_tokens=1)
+    made = data.cache(
+        [path], tokenizer, root=tmp_path / "cache", length=32, column="body", holdout=(0.0,), min_tokens=1
+    )
     assert len(data.Blocks.load(made, "train")) == 2
     for column, message in (("text", "no (column )?'text', only body, label"), ("label", "which is not a text")):
         with pytest.raises(AnyorderError, match=message):
@@ -103,7 +105,7 @@ def test_records_are_documents(tmp_path, kind, tokenizer):
 
 
 def test_a_folder_of_a_dataset_follows_its_content(tmp_path, tokenizer):
-    options = {"root": tmp_path / "cache", "length": 32, "column": "body", "holdout": 0.0, "min_tokens": 1}
+    options = {"root": tmp_path / "cache", "length": 32, "column": "body", "holdout": (0.0,), "min_tokens": 1}
     made = []
     for name, texts in (("a", ["the old man"]), ("b", ["the old man"]), ("c", ["the old dog"])):
         (tmp_path / name).mkdir()
@@ -137,7 +139,7 @@ def test_without_the_datasets_library_the_remedy_is_named(tmp_path, monkeypatch)
 def test_cache_is_made_once_and_follows_its_inputs(corpus, tmp_path, tokenizer):
     source = tmp_path / "small.txt"
     source.write_bytes((corpus / "small.txt").read_bytes())
-    options = {"root": tmp_path / "cache", "length": 32, "holdout": 0.1, "min_tokens": 4}
+    options = {"root": tmp_path / "cache", "length": 32, "holdout": (0.1,), "min_tokens": 4}
     first = data.cache([source], tokenizer, **options)
     stamp = (first / "train.ids.npy").stat().st_mtime_ns
     assert data.cache([source], tokenizer, **options) == first

@@ -286,3 +286,34 @@ def test_muon_moves_the_matrices_of_the_blocks_and_scales_them_by_outputs_over_i
     muon.step()
     step = torch.linalg.svdvals(named[wider].detach() - before).mean() / muon.param_groups[0]["lr"]
     assert 0.6 < float(step) / 2 < 1.3  # √(32 / 8)
+
+
+def test_an_encoder_with_another_tokenizer_learns_from_a_packed_mixture(recipe_file, corpus, tmp_path, make_checkpoint):
+    """A bare encoder, words of its own, two files in shares: killed and resumed, it ends with the same weights."""
+    bare = make_checkpoint("bert", tmp_path / "bert")
+    AutoModelForMaskedLM.from_pretrained(bare).base_model.save_pretrained(tmp_path / "encoder")
+    (tmp_path / "encoder" / "tokenizer.json").write_bytes((bare / "tokenizer.json").read_bytes())
+    (tmp_path / "encoder" / "tokenizer_config.json").write_bytes((bare / "tokenizer_config.json").read_bytes())
+    (corpus / "lines.txt").write_text("\n".join(f"The dog saw the {w} ." for w in ("sea", "door", "man") * 20))
+
+    def recipe(name, steps):
+        return load_recipe(
+            recipe_file(
+                output=str(tmp_path / name),
+                init=str(tmp_path / "encoder"),
+                tokenizer={"path": "learn", "vocab_size": 120},
+                model={"dropout": 0.1},
+                data={"files": ["small.txt", "lines.txt"], "weights": [0.75, 0.25], "unit": ["document", "line"],
+                      "pack": True, "min_tokens": 2},
+                optim={"steps": steps, "schedule": "constant", "layer_decay": 0.9, "batch": 8, "micro_batch": 4},
+            )
+        )  # fmt: skip
+
+    whole = train(recipe("whole", 6), data_dir=corpus, quiet=True)
+    readings = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert set(readings[-1]["files"]) == {"small.txt", "lines.txt"}
+    assert json.loads((tmp_path / "whole" / "carried.json").read_text())["exact"] > 10
+    shutil.copytree(tmp_path / "whole", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000006")
+    again = train(recipe("again", 6), data_dir=corpus, quiet=True, resume=True)
+    assert same(weights(whole), weights(again))

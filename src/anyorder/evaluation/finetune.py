@@ -62,9 +62,9 @@ def finetune(
         tokenizer=replace(base.tokenizer, path=str(init)),
         data=DataRecipe(
             files=tuple(str(f) for f in train_files),
-            unit=unit,
+            unit=(unit,),
             length=length,
-            holdout=0.0,
+            holdout=(0.0,),
             min_tokens=2 if unit == "line" else base.data.min_tokens,
             pad_to_length=predict_padding,
         ),

@@ -13,6 +13,7 @@ from anyorder.masking.priors import Prior, log_count
 
 # Fractional parts of i times the golden ratio fill [0, 1) evenly for every run of consecutive i.
 _GOLDEN = 0.6180339887498949
+_SILVER = 0.4142135623730951  # the same for the parts of one text, independently of i
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Masker:
     stratified: bool = True
     seed: int = 0
 
-    def __call__(self, index: int, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens [N] of text ``index`` -> (corrupted tokens [N], masked [N] bool)."""
-        rng = np.random.default_rng((self.seed, index))
+    def __call__(self, index: int, tokens: np.ndarray, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens [N] of text ``index`` -> (corrupted tokens [N], masked [N] bool); a packed text has several parts."""
+        rng = np.random.default_rng((self.seed, index, part) if part else (self.seed, index))
         maskable = np.flatnonzero(~np.isin(tokens, list(self.special_ids)))
-        k = self._count(rng, index, len(maskable))
+        k = self._count(rng, index * _GOLDEN + part * _SILVER, len(maskable))
         chosen = rng.permutation(maskable)[:k]
         masked = np.zeros(len(tokens), dtype=bool)
         masked[chosen] = True
@@ -56,11 +57,11 @@ class Masker:
             corrupted[replaced] = rng.choice(self._ordinary, len(replaced))
         return corrupted, masked
 
-    def _count(self, rng: np.random.Generator, index: int, n: int) -> int:
+    def _count(self, rng: np.random.Generator, place: float, n: int) -> int:
         """K by inverse CDF; the uniform it inverts is i.i.d., or a shifted golden-ratio sequence if stratified."""
         u = rng.random()
         if self.stratified:
-            u = (np.random.default_rng(self.seed).random() + index * _GOLDEN) % 1.0
+            u = (np.random.default_rng(self.seed).random() + place) % 1.0
         cdf = _count_cdf(self.prior, n)
         return min(int(np.searchsorted(cdf, u, side="right")), n)
 
@@ -79,15 +80,17 @@ def _count_cdf(prior: Prior, n: int) -> np.ndarray:
     return _CDFS[prior, n]
 
 
-def collate(texts: list[np.ndarray], indices: list[int], masker: Masker, pad_id: int) -> dict[str, Tensor]:
+def collate(
+    texts: list[np.ndarray], indices: list[int], masker: Masker, pad_id: int, parts: list[int] | None = None
+) -> dict[str, Tensor]:
     """Numbered texts -> ``input_ids`` (corrupted), ``tokens`` (true), ``masked``: all [B, longest]."""
     longest = max(len(t) for t in texts)
     tokens = np.full((len(texts), longest), pad_id, dtype=np.int64)
     inputs = tokens.copy()
     masked = np.zeros(tokens.shape, dtype=bool)
-    for row, (index, text) in enumerate(zip(indices, texts, strict=True)):
+    for row, (index, part, text) in enumerate(zip(indices, parts or [0] * len(texts), texts, strict=True)):
         tokens[row, : len(text)] = text
-        inputs[row, : len(text)], masked[row, : len(text)] = masker(index, text.astype(np.int64))
+        inputs[row, : len(text)], masked[row, : len(text)] = masker(index, text.astype(np.int64), part)
     return {
         "input_ids": torch.from_numpy(inputs),
         "tokens": torch.from_numpy(tokens),

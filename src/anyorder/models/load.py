@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
 
@@ -52,7 +52,7 @@ def load(
     with _quiet():
         config = _config(path, name, trust_remote_code)
         tokenizer = _tokenizer(path, name, trust_remote_code)
-        model = _model(path, name, config, allow_pickle, trust_remote_code, dtype or torch.float32)
+        model, _ = _model(path, name, config, allow_pickle, trust_remote_code, dtype or torch.float32)
     embeddings: Any = model.get_input_embeddings()
     if int(tokenizer.mask_token_id) >= embeddings.num_embeddings:
         raise AnyorderError(
@@ -61,15 +61,35 @@ def load(
         )
     model.to(device or "cpu").eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else config.pad_token_id
-    max_length = _max_length(model, tokenizer)
+    longest = max_length(model, tokenizer)
     conditionals = ModelConditionals(
         model,
         mask_id=int(tokenizer.mask_token_id),
         pad_id=pad_id,
-        max_length=max_length,
+        max_length=longest,
         token_budget=token_budget or TOKEN_BUDGET,
     )
-    return MaskedLM(model, tokenizer, conditionals, name, max_length)
+    return MaskedLM(model, tokenizer, conditionals, name, longest)
+
+
+class Encoder(NamedTuple):
+    """An encoder to start a training from, as a masked LM in float32."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    missing: tuple[str, ...]  # parameters of the head that its checkpoint does not hold: they are random
+
+
+def load_encoder(name_or_path: str | os.PathLike[str]) -> Encoder:
+    """Unlike :func:`load`, this takes encoders without a masked-LM head, and tokenizers without a mask token."""
+    import torch
+
+    path, name = _locate(name_or_path)
+    with _quiet():
+        config = _config(path, name, trust_remote_code=False)
+        tokenizer = _tokenizer(path, name, trust_remote_code=False, mask_needed=False)
+        model, missing = _model(path, name, config, False, False, torch.float32, head_needed=False)
+    return Encoder(model, tokenizer, missing)
 
 
 def _locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
@@ -119,8 +139,8 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     return config
 
 
-def _tokenizer(path: str, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer beside the model, which must have a mask token."""
+def _tokenizer(path: str, name: str, trust_remote_code: bool, mask_needed: bool = True) -> PreTrainedTokenizerBase:
+    """The tokenizer beside the model, which must have a mask token unless the model is to get another one."""
     from transformers import AutoTokenizer
 
     from anyorder.models.vocab import tokenizer_from_vocab
@@ -137,7 +157,7 @@ def _tokenizer(path: str, name: str, trust_remote_code: bool) -> PreTrainedToken
             tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise AnyorderError(f"cannot read the tokenizer of {name}: {_first_line(error)}") from error
-    if tokenizer.mask_token_id is None:
+    if mask_needed and tokenizer.mask_token_id is None:
         raise AnyorderError(
             f"the tokenizer of {name} has no mask token: choose a masked-LM checkpoint, or set tokenizer.mask_token "
             "to the token it was trained with and save it again"
@@ -146,9 +166,19 @@ def _tokenizer(path: str, name: str, trust_remote_code: bool) -> PreTrainedToken
 
 
 def _model(
-    path: str, name: str, config: PreTrainedConfig, allow_pickle: bool, trust_remote_code: bool, dtype: torch.dtype
-) -> PreTrainedModel:
-    """The weights, complete and finite: transformers would fill what is missing with random numbers."""
+    path: str,
+    name: str,
+    config: PreTrainedConfig,
+    allow_pickle: bool,
+    trust_remote_code: bool,
+    dtype: torch.dtype,
+    head_needed: bool = True,
+) -> tuple[PreTrainedModel, tuple[str, ...]]:
+    """The weights, complete and finite: transformers would fill what is missing with random numbers.
+
+    Returns:
+        The model, and the parameters of its head that the checkpoint does not hold: none where a head is needed.
+    """
     import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForMaskedLM
@@ -178,20 +208,23 @@ def _model(
     if missing:
         backbone = model.base_model_prefix + "."
         head = [key for key in missing if not key.startswith(backbone)]
-        if head:
+        if head and head_needed:
             raise AnyorderError(
                 f"{name} has no masked-LM head (its weights lack {head[0]}): choose a checkpoint saved from "
-                "AutoModelForMaskedLM, not a bare encoder or a fine-tuned classifier"
+                "AutoModelForMaskedLM, not a bare encoder or a fine-tuned classifier, or train one from it "
+                "(init in a recipe)"
             )
-        raise AnyorderError(f"the weights of {name} lack {missing[0]} and {len(missing) - 1} more: copy it again")
+        if len(head) < len(missing):
+            missing = [key for key in missing if key.startswith(backbone)]
+            raise AnyorderError(f"the weights of {name} lack {missing[0]} and {len(missing) - 1} more: copy it again")
     if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
         raise AnyorderError(
             f"the weights of {name} hold NaN or infinity: its training diverged; take an earlier checkpoint"
         )
-    return model
+    return model, tuple(missing)
 
 
-def _max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Tokens of the longest row: the tightest of what the position table, the configuration and the tokenizer allow."""
     import torch
 

@@ -83,7 +83,7 @@ language model and knows little.
 - Architecture: ModernBERT ({parameters / 1e6:.1f}M parameters), loads with plain `AutoModelForMaskedLM`
 - Tokens read in training: {tokens:,}, in blocks of {meta["length"]}
 - Held-out any-order loss (eq 6, uniform count): {loss.value:.3f} ± {loss.standard_error:.3f} nats a token over
-  {loss.samples:,} blocks: the last {meta["holdout"]:.0%} of documents of each corpus, never trained on
+  {loss.samples:,} blocks: the last {_percent(meta["holdout"])} of documents of each corpus, never trained on
 - Perplexity of held-out blocks, each along one order: random {_ppl(ppl["random"])}, left to right
   {_ppl(ppl["sequential"])} ({len(some)} blocks, 95 % intervals)
 - One blank in a held-out block: the likeliest token is the right one in {accuracy.value:.1%}
@@ -120,6 +120,10 @@ The weights are released under Apache-2.0, like the code.
 {json.dumps(settings, indent=2)}
 ```
 """
+
+
+def _percent(shares: list[float]) -> str:
+    return " or ".join(f"{share:.0%}" for share in sorted(set(shares)))
 
 
 def _ppl(x: Interval) -> str:

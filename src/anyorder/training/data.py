@@ -15,14 +15,17 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
 from anyorder.scoring.reading import Source
+from anyorder.training.packing import pack as packed
 from anyorder.training.records import dataset_texts
 
+T = TypeVar("T")
 Document = list[str]
 _MISSING = "no data file {path}: give its folder with --data-dir, or correct data.files in the recipe"
 _BATCH = 2000  # paragraphs tokenised at a time: enough to keep the Rust threads busy
@@ -120,12 +123,33 @@ def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     return [i for i in [opening] if i is not None], [i for i in [closing] if i is not None]
 
 
+def in_shares(files: Sequence[list[str]], weights: Sequence[float]) -> Iterator[str]:
+    """As many characters of each file as its weight says, as much of all as there is; paragraphs evenly spread."""
+    sizes = [sum(map(len, paragraphs)) for paragraphs in files]
+    shares = weights or sizes
+    most = min(size / share for size, share in zip(sizes, shares, strict=True) if share)
+    for paragraphs, size, share in zip(files, sizes, shares, strict=True):
+        count = round(len(paragraphs) * share * most / size) if size else 0
+        yield from (paragraphs[i] for i in evenly(0, len(paragraphs), count))
+
+
+def opening_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token that opens every text, if there is one."""
+    return next(iter(_frame(tokenizer)[0]), None)
+
+
+def evenly(first: int, last: int, count: int) -> list[int]:
+    """At most ``count`` numbers from first to before last, evenly spread."""
+    return [int(i) for i in np.linspace(first, last - 1, min(count, last - first))]
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Blocks of one split: ``ids`` and where each block begins, both memory-mapped."""
 
     ids: np.ndarray  # all blocks end to end
     offsets: np.ndarray  # [blocks + 1]
+    sizes: tuple[int, ...]  # blocks of each file, whose blocks follow each other
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -133,22 +157,37 @@ class Blocks:
     def __getitem__(self, i: int) -> np.ndarray:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
+    def frequencies(self, weights: Sequence[float], vocab_size: int) -> np.ndarray:
+        """[V] expected number of each token in as many blocks as there are, drawn by ``weights`` (none: all alike)."""
+        total = np.zeros(vocab_size)
+        ends = self.offsets[np.cumsum([0, *self.sizes])]
+        for file, size in enumerate(self.sizes):
+            counts = np.bincount(self.ids[ends[file] : ends[file + 1]], minlength=vocab_size)
+            total += counts * (weights[file] / sum(weights) * len(self) / max(1, size) if weights else 1.0)
+        return total
+
     @staticmethod
     def load(folder: Path, part: str) -> Blocks:
         """The cached split ``part``."""
         ids = np.load(folder / f"{part}.ids.npy", mmap_mode="r")
-        return Blocks(ids, np.load(folder / f"{part}.offsets.npy", mmap_mode="r"))
+        sizes = json.loads((folder / "meta.json").read_text())["blocks"][part]
+        return Blocks(ids, np.load(folder / f"{part}.offsets.npy", mmap_mode="r"), tuple(sizes))
 
 
-def _write(folder: Path, part: str, blocks: Iterator[list[int]], vocab_size: int) -> int:
+def _write(folder: Path, part: str, files: Sequence[Iterator[list[int]]], vocab_size: int) -> tuple[int, list[int]]:
+    """Write the blocks of one split; returns its tokens, and how many blocks each file has."""
     dtype = np.uint16 if vocab_size <= 2**16 else np.uint32
-    pieces, offsets = [], [0]
-    for block in blocks:
-        pieces.append(np.asarray(block, dtype=dtype))
-        offsets.append(offsets[-1] + len(block))
+    pieces: list[np.ndarray] = []
+    offsets, sizes = [0], []
+    for blocks in files:
+        before = len(pieces)
+        for block in blocks:
+            pieces.append(np.asarray(block, dtype=dtype))
+            offsets.append(offsets[-1] + len(block))
+        sizes.append(len(pieces) - before)
     np.save(folder / f"{part}.ids.npy", np.concatenate(pieces) if pieces else np.zeros(0, dtype))
     np.save(folder / f"{part}.offsets.npy", np.asarray(offsets))
-    return offsets[-1]
+    return offsets[-1], sizes
 
 
 def cache(
@@ -157,10 +196,11 @@ def cache(
     *,
     root: Path,
     length: int,
-    unit: str = "document",
+    unit: Sequence[str] = ("document",),
     column: str = "text",
-    holdout: float = 0.01,
+    holdout: Sequence[float] = (0.01,),
     min_tokens: int = 16,
+    pack: bool = False,
 ) -> Path:
     """The folder of memory-mapped blocks for these files and this tokenizer, made if it is not there yet.
 
@@ -171,32 +211,40 @@ def cache(
     settings = {
         "files": sums,
         "length": length,
-        "unit": unit,
+        "unit": list(unit),
         "column": column,
-        "holdout": holdout,
+        "holdout": list(holdout),
         "min_tokens": min_tokens,
+        "pack": pack,
     }
     key = hashlib.sha256((json.dumps(settings) + vocabulary).encode()).hexdigest()[:16]
     folder = root / key
     if (folder / "meta.json").exists():
         return folder
+    if pack and not _frame(tokenizer)[0]:
+        raise AnyorderError("data.pack needs a tokenizer with a token that opens a text ([CLS]): set it to false")
     building = root / f"{key}.{os.getpid()}.building"
     building.mkdir(parents=True, exist_ok=True)
-    train, valid = [], []
-    for path in files:
-        kept, held = split(path, unit, holdout, column)
-        train += kept
-        valid += held
-    counts = {
-        part: _write(building, part, to_blocks(docs, tokenizer, length, min_tokens), len(tokenizer))
-        for part, docs in (("train", train), ("valid", valid))
-    }
-    if not counts["train"]:
+    units, shares = per_file("data.unit", unit, len(files)), per_file("data.holdout", holdout, len(files))
+    parts = [split(path, u, h, column) for path, u, h in zip(files, units, shares, strict=True)]
+    tokens, blocks = {}, {}
+    for number, part in enumerate(("train", "valid")):
+        cut = [to_blocks(both[number], tokenizer, length, min_tokens) for both in parts]
+        each = [packed(texts, length) for texts in cut] if pack else cut
+        tokens[part], blocks[part] = _write(building, part, each, len(tokenizer))
+    if not tokens["train"]:
         raise AnyorderError(
             f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
         )
-    (building / "meta.json").write_text(json.dumps({**settings, "tokens": counts}, indent=2))
+    (building / "meta.json").write_text(json.dumps({**settings, "tokens": tokens, "blocks": blocks}, indent=2))
     if folder.exists():
         shutil.rmtree(folder)  # left by a run killed before meta.json was written
     building.rename(folder)
     return folder
+
+
+def per_file(name: str, values: Sequence[T], count: int) -> list[T]:
+    """A setting for each file: one value holds for all."""
+    if len(values) not in (1, count):
+        raise AnyorderError(f"{name} has {len(values)} values for {count} file(s): give one for all, or one for each")
+    return list(values) * count if len(values) == 1 else list(values)

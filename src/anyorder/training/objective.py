@@ -24,6 +24,7 @@ from anyorder.conditionals.heads import head_of
 from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
 
+FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids")  # of a batch, in forward's order
 NORMALISE = ("sequence", "token", "bound")
 
 
@@ -61,20 +62,28 @@ class TokenLosses(nn.Module):
         if self.narrow is not None:
             self.narrow.train(model.training)
 
-    def forward(self, input_ids: Tensor, tokens: Tensor, masked: Tensor, attention_mask: Tensor) -> Tensor:
-        """All arguments [B, N]; ``masked`` marks the tokens to predict."""
+    def forward(
+        self,
+        input_ids: Tensor,
+        tokens: Tensor,
+        masked: Tensor,
+        attention_mask: Tensor,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """All arguments [B, N]; ``masked`` marks the tokens to predict. Packed rows bring their own mask and ids."""
+        inputs: dict[str, Tensor] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if position_ids is not None:
+            inputs["position_ids"] = position_ids
         if self.head is None:  # a family whose head we do not know: every position, then choose
-            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits[masked]
-            return _nll(logits, tokens[masked])
+            return _nll(self.model(**inputs).logits[masked], tokens[masked])
         if self.narrow is not None:
             asked = masked.flatten().nonzero()[:, 0]
-            hidden = self.narrow(input_ids=input_ids, attention_mask=attention_mask, asked=asked)[0]
+            hidden = self.narrow(**inputs, asked=asked)[0]
             return _nll(self.head(self.model, hidden), tokens[masked])
-        hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask)[0]
+        hidden = self.model.base_model(**inputs)[0]
         if self.causal:  # position t is predicted from the hidden state before it (eq 1)
             hidden = hidden.roll(1, dims=1)
-        logits = self.head(self.model, hidden[masked])
-        return _nll(logits, tokens[masked])
+        return _nll(self.head(self.model, hidden[masked]), tokens[masked])
 
 
 def _nll(logits: Tensor, target: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 
 import torch
@@ -23,17 +24,17 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
         hidden = {n: p for n, p in named.items() if p.ndim == 2 and any(part in n for part in _BLOCKS)}
         if not hidden:
             raise AnyorderError("muon found no hidden matrices in this model: use optim.name: adamw")
+        if recipe.layer_decay != 1:
+            raise AnyorderError("optim.layer_decay is for adamw and lamb: set it to 1, or choose one of them")
         rest = {n: p for n, p in named.items() if n not in hidden}
         conv = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
         kinds = {turned: [p for n, p in hidden.items() if (n in conv) == turned] for turned in (False, True)}
         matrices = [{"params": params, "transposed": turned} for turned, params in kinds.items() if params]
         return [
             Muon(matrices, lr=recipe.muon_lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay),
-            torch.optim.AdamW(
-                _groups(rest, recipe.weight_decay), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True
-            ),
+            torch.optim.AdamW(_groups(rest, recipe), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True),
         ]
-    groups = _groups(named, recipe.weight_decay)
+    groups = _groups(named, recipe)
     if recipe.name == "lamb":
         try:
             from pytorch_optimizer import Lamb
@@ -43,12 +44,30 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
     return [torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True)]
 
 
-def _groups(named: dict[str, nn.Parameter], weight_decay: float) -> list[dict]:
-    """Matrices decay, vectors (norms, biases) do not."""
+def _groups(named: dict[str, nn.Parameter], recipe: OptimRecipe) -> list[dict]:
+    """Matrices decay, vectors (norms, biases) do not; deeper layers may have lower rates (``layer_decay``)."""
+    depth = {name: _depth(name) for name in named}
+    top = max((d for d in depth.values() if d is not None), default=0) + 1
+    groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
+    for name, parameter in named.items():
+        below = top - (top if (d := depth[name]) is None else d) if recipe.layer_decay != 1 else 0
+        groups.setdefault((below, parameter.ndim >= 2), []).append(parameter)
     return [
-        {"params": [p for p in named.values() if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in named.values() if p.ndim < 2], "weight_decay": 0.0},
+        {
+            "params": parameters,
+            "weight_decay": recipe.weight_decay if matrices else 0.0,
+            "lr": recipe.lr * recipe.layer_decay**below,
+        }
+        for (below, matrices), parameters in sorted(groups.items(), key=lambda item: (item[0][0], not item[0][1]))
     ]
+
+
+def _depth(name: str) -> int | None:
+    """-1 for embeddings, the number of a block, None for what stands above all blocks."""
+    if "embed" in name or ".wte." in name or ".wpe." in name:
+        return -1
+    found = re.search(r"\.(?:layers?|h)\.(\d+)\.", name)
+    return int(found[1]) if found else None
 
 
 def rate(recipe: OptimRecipe, step: int) -> float:

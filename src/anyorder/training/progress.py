@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -73,16 +74,20 @@ class Meter:
             now = time.perf_counter()
             speed = (self.tokens - self.since) / max(now - self.clock, 1e-9)
             self.clock, self.since = now, self.tokens
-            self._write({"step": step, "loss": loss, "rate": rate, "tokens": self.tokens, "tokens_per_second": speed})
+            reading = {"step": step, "loss": loss, "rate": rate, "tokens": self.tokens}
+            self._write({**reading, "tokens_per_second": speed, "memory": psutil.Process().memory_info().rss})
             self.bar.update(self.task, reading=f"loss {loss:.3f}  {speed:,.0f} tokens/s")
         self.bar.update(self.task, completed=step)
 
-    def validation(self, step: int, loss: Estimate) -> None:
-        """After every validation."""
+    def validation(self, step: int, loss: Estimate, files: dict[str, Estimate]) -> None:
+        """After every validation; ``files`` has the loss of each file of a mixture."""
         if self.active:
-            self._write({"step": step, "validation": loss.to_dict(), "tokens": self.tokens})
+            reading = {"step": step, "validation": loss.to_dict(), "tokens": self.tokens}
+            if files:
+                reading["files"] = {name: part.to_dict() for name, part in files.items()}
+            self._write(reading)
             if not self.quiet:
-                told = f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats a token"
+                told = f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats per token"
                 self.bar.console.print(told)
             # what was spent on validating is not training speed
             self.clock, self.since = time.perf_counter(), self.tokens

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 
@@ -19,11 +19,15 @@ class DataRecipe:
 
     # text or JSON lines, plain, .gz or .xz; .parquet; folders of save_to_disk. Relative names: within --data-dir
     files: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()  # share of blocks drawn from each file; none: every block once per epoch
     column: str = "text"  # where records have their text
-    unit: str = "document"  # document: blank lines part documents, packed into blocks; line: every line is a text
+    # document: blank lines part documents, cut into blocks; line: every line is a text. One for all files, or one each
+    unit: tuple[str, ...] = ("document",)
     length: int = 128  # tokens in a block, special ones included
-    holdout: float = 0.01  # share of each file's documents, its last ones, kept for validation
+    # share of each file's documents, its last ones, kept for validation; one for all files, or one each
+    holdout: tuple[float, ...] = (0.01,)
     min_tokens: int = 16  # a document's last block is dropped if it is shorter
+    pack: bool = False  # several short texts in one row, each reading only itself: no padding
     pad_to_length: bool = False  # [PAD] up to `length`, attended to and predicted like a word (Liao et al., Table 3)
 
 
@@ -31,20 +35,21 @@ class DataRecipe:
 class TokenizerRecipe:
     """Where tokens come from: an existing tokenizer, or WordPiece learned from the data."""
 
-    path: str | None = None  # a folder or a Hugging Face name; None: take init's, or learn one
+    # a folder or a Hugging Face name; "learn": WordPiece from the data; None: take init's, or learn one without init
+    path: str | None = None
     vocab_size: int = 8192
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A new model's shape. Ignored when `init` names a checkpoint."""
+    """A new model's shape. Ignored, but for its dropout, when `init` names a checkpoint."""
 
     kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2
     hidden_size: int = 256
     layers: int = 8
     heads: int = 4
     intermediate: int = 640
-    dropout: float = 0.0
+    dropout: float | None = None  # None: 0 for a new model, what it had for a checkpoint. Not ignored with `init`
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class OptimRecipe:
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-8
     weight_decay: float = 0.01
+    layer_decay: float = 1.0  # each layer's rate over that of the layer above it, the embeddings' below the first
     warmup: int = 100
     schedule: str = "linear"  # linear, cosine, constant
     starts: tuple[int, ...] = (0,)  # the steps at which the schedule begins: more than one goes on with a finished run
@@ -107,7 +113,9 @@ class Recipe:
 
     output: str = "runs/model"
     seed: int = 0
-    init: str | None = None  # a checkpoint folder or Hugging Face name to start from: how a BERT becomes a u-PMLM
+    # a checkpoint folder or Hugging Face name to start from, with or without a head: how a BERT becomes a u-PMLM.
+    # With another tokenizer (`tokenizer`) its word vectors are carried over by their strings: models/transplant.py
+    init: str | None = None
     precision: str = "fp32"  # fp32 or bf16 (autocast)
     data: DataRecipe = field(default_factory=DataRecipe)
     tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
@@ -154,11 +162,11 @@ def _group(values: dict[str, Any], kind: type[T], prefix: str) -> T:
                 raise AnyorderError(f"recipe key {name!r} is a group: write its settings indented below it")
             known[key] = _group(value, hints[key], f"{name}.")
         else:
-            known[key] = _checked(name, value, getattr(kind(), key))
+            known[key] = _checked(name, value, getattr(kind(), key), hints[key])
     return kind(**known)
 
 
-def _checked(name: str, value: Any, default: Any) -> Any:
+def _checked(name: str, value: Any, default: Any, hint: Any) -> Any:
     """``value`` in the type of ``default``, or a sentence saying what was expected."""
     try:
         if isinstance(default, bool):
@@ -171,14 +179,16 @@ def _checked(name: str, value: Any, default: Any) -> Any:
         elif isinstance(default, float):
             value = float(value)
         elif isinstance(default, tuple):
-            of = type(default[0]) if default else str
+            of = get_args(hint)[0]
             value = tuple(of(v) for v in (value if isinstance(value, list | tuple) else [value]))
+        elif hint == float | None:
+            value = None if value is None else float(value)
         elif value is not None or default is not None:
             value = str(value)
     except (TypeError, ValueError) as error:
         raise AnyorderError(f"recipe key {name!r} wants a value like {default!r}, not {value!r}") from error
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {value!r}")
+    if name in _CHOICES and (wrong := set(value if isinstance(value, tuple) else [value]) - set(_CHOICES[name])):
+        raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {wrong.pop()!r}")
     if name in _POSITIVE and value < 1:
         raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
     if name == "optim.decay" and not (value and all(0 < share <= 1 for share in value)):

@@ -22,8 +22,9 @@ from anyorder.masking.priors import UniformCount
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
 from anyorder.training.data import Blocks
+from anyorder.training.data import evenly as spread
 from anyorder.training.objective import TokenLosses, row_means
-from anyorder.types import Estimate
+from anyorder.types import Estimate, mean_estimate
 
 SCATTER = "The quick brown fox jumps over the lazy dog"
 BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
@@ -41,7 +42,7 @@ class Interval:
 
 def evenly(blocks: Blocks, count: int) -> list[np.ndarray]:
     """``count`` blocks, evenly spread."""
-    return [blocks[int(i)] for i in np.linspace(0, len(blocks) - 1, min(count, len(blocks)))]
+    return [blocks[i] for i in spread(0, len(blocks), count)]
 
 
 def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) -> Estimate:
@@ -56,8 +57,7 @@ def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) ->
         with torch.inference_mode():
             losses = token_losses(batch["input_ids"], batch["tokens"], batch["masked"], padding)
         means.append(row_means(losses, batch["masked"]))
-    each = torch.cat(means).double()
-    return Estimate(float(each.mean()), float(each.std() / len(each) ** 0.5), len(each))
+    return mean_estimate(torch.cat(means))
 
 
 def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:

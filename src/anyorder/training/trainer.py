@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,15 +25,21 @@ from transformers.utils.logging import disable_progress_bar
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
-from anyorder.models.load import load
+from anyorder.models.load import Encoder, load, load_encoder, max_length
+from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
-from anyorder.training.objective import TokenLosses, normaliser, row_means, weighted_sum
+from anyorder.training.mixture import Mixture
+from anyorder.training.objective import FIELDS, TokenLosses, normaliser, row_means, weighted_sum
 from anyorder.training.optim import build_optimizers, rate
+from anyorder.training.packing import check_family, first_position, pack_batch, texts_of
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import Recipe, differences
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
-from anyorder.types import Estimate
+from anyorder.types import Estimate, mean_estimate, weighted_estimate
+
+_CACHED = ("length", "unit", "column", "holdout", "min_tokens", "pack")  # settings that decide the blocks
+LEARN = "learn"  # instead of a tokenizer's path
 
 
 def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None, quiet: bool = False) -> Path:
@@ -61,7 +67,7 @@ class _Run:
     """The pieces of one run, put together from its recipe."""
 
     def __init__(self, recipe: Recipe, resume: bool, data_dir: Path | None, rank: int, world: int, quiet: bool) -> None:
-        self.recipe, self.rank, self.world = recipe, rank, world
+        self.recipe, self.rank, self.world, self.quiet = recipe, rank, world, quiet
         self.folder = Path(recipe.output)
         self.checkpoints = self.folder / "checkpoints"
         if recipe.run.threads:
@@ -75,15 +81,22 @@ class _Run:
         self.share, self.micro = share, min(recipe.optim.micro_batch, share)
         self.start = self._starting_point(resume)
         self.causal = recipe.objective.name == "causal"
-        given = str(self.start.path) if self.start else recipe.init
-        # the loader refuses what is damaged, incomplete or no masked LM
-        self.given = load(given) if given and not self.causal else None
+        # the loader refuses what is damaged, incomplete or no encoder
+        self.given = load_encoder(recipe.init) if recipe.init and not self.start and not self.causal else None
         self.tokenizer = self._tokenizer(data_dir)
         self.train_blocks, self.valid_blocks = self._blocks(data_dir)
+        self.mixture = Mixture(self.train_blocks.sizes, recipe.data.weights, recipe.seed)
         self.device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(recipe.seed)  # initial weights
-        self.model = self._model()
-        self.model.to(self.device)  # type: ignore[arg-type]  # transformers wraps `to` in a way mypy misreads
+        self.model = self._model().train()
+        self._set_dropout()
+        if recipe.data.pack:
+            if self.causal or recipe.data.pad_to_length:
+                raise AnyorderError("data.pack is for masked LMs that read no padding: set data.pack to false")
+            check_family(self.model)
+        self.first_position = first_position(self.model)
+        self.opening = data.opening_id(self.tokenizer)
+        self.model.to(self.device)
         self.optimizers = build_optimizers(self.model, recipe.optim)
         if self.start:
             checkpoints.restore(self.start, self.optimizers)
@@ -130,24 +143,28 @@ class _Run:
         return [(data_dir / f) if data_dir else Path(f) for f in self.recipe.data.files]
 
     def _tokenizer(self, data_dir: Path | None) -> PreTrainedTokenizerBase:
-        if self.given and not self.recipe.tokenizer.path:
+        path = self.recipe.tokenizer.path
+        if self.given and path is None:
             return self.given.tokenizer
-        given = self.start.path if self.start else self.recipe.tokenizer.path or self.recipe.init
-        if given:
+        given = self.start.path if self.start else path or self.recipe.init
+        if given and (self.start or given != LEARN):
             return load_tokenizer(given)
         folder = self.folder / "tokenizer"
         if self.rank == 0 and not folder.exists():
-            recipe = self.recipe.data
-            parts = (data.split(f, recipe.unit, recipe.holdout, recipe.column)[0] for f in self._files(data_dir))
-            texts = (paragraph for part in parts for document in part for paragraph in document)
-            learned = train_tokenizer(texts, self.recipe.tokenizer.vocab_size, recipe.length)
+            recipe, files = self.recipe.data, self._files(data_dir)
+            units, shares = (data.per_file(f"data.{k}", getattr(recipe, k), len(files)) for k in ("unit", "holdout"))
+            parts = [data.split(f, u, h, recipe.column)[0] for f, u, h in zip(files, units, shares, strict=True)]
+            texts = [[paragraph for document in part for paragraph in document] for part in parts]
+            learned = train_tokenizer(
+                data.in_shares(texts, recipe.weights), self.recipe.tokenizer.vocab_size, recipe.length
+            )
             checkpoints.atomically(folder, learned.save_pretrained)
         self._wait()
         return load_tokenizer(folder)
 
     def _blocks(self, data_dir: Path | None) -> tuple[data.Blocks, data.Blocks]:
         recipe = self.recipe.data
-        keys: dict[str, Any] = {k: getattr(recipe, k) for k in ("length", "unit", "column", "holdout", "min_tokens")}
+        keys: dict[str, Any] = {k: getattr(recipe, k) for k in _CACHED}
         if self.rank == 0:
             data.cache(self._files(data_dir), self.tokenizer, root=self.folder / "cache", **keys)
         self._wait()
@@ -155,16 +172,13 @@ class _Run:
         return data.Blocks.load(folder, "train"), data.Blocks.load(folder, "valid")
 
     def _model(self) -> PreTrainedModel:
+        if self.causal and (given := self.start.path if self.start else self.recipe.init):
+            return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32)
+        if self.start:
+            # the loader refuses what is damaged, incomplete or no masked LM
+            return load(str(self.start.path)).model
         if self.given:
-            if self.recipe.data.length > self.given.max_length:
-                raise AnyorderError(
-                    f"data.length {self.recipe.data.length} is more than {self.given.name} can read "
-                    f"({self.given.max_length} tokens): lower data.length"
-                )
-            return self.given.model.train()
-        given = self.start.path if self.start else self.recipe.init
-        if given:
-            return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32).train()
+            return self._from_encoder(self.given)
         shape = self.recipe.model
         return build(
             shape.kind,
@@ -173,12 +187,45 @@ class _Run:
             layers=shape.layers,
             heads=shape.heads,
             intermediate=shape.intermediate,
-            dropout=shape.dropout,
+            dropout=shape.dropout or 0.0,
             max_length=self.recipe.data.length,
             pad_id=cast(int, self.tokenizer.pad_token_id),
             cls_id=cast(int, self.tokenizer.cls_token_id),
             sep_id=cast(int, self.tokenizer.sep_token_id),
-        ).train()
+        )
+
+    def _from_encoder(self, given: Encoder) -> PreTrainedModel:
+        """The model that ``init`` names, with the run's tokenizer; what it has no weights for starts anew."""
+        model, new = given.model, given.missing
+        if self.tokenizer.get_vocab() != given.tokenizer.get_vocab():
+            model, carried = transplant(model, given.tokenizer, self.tokenizer, new)
+            self._tell(carried)
+        if new or model is not given.model:
+            start_bias(model, self.train_blocks.frequencies(self.recipe.data.weights, model.config.vocab_size))
+        longest = max_length(model, self.tokenizer)
+        if self.recipe.data.length > longest:
+            raise AnyorderError(
+                f"data.length {self.recipe.data.length} is more than {self.recipe.init} can read "
+                f"({longest} tokens): lower data.length"
+            )
+        return model
+
+    def _tell(self, carried: Carried) -> None:
+        """Say what was carried over, and keep it beside the run."""
+        if self.rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "carried.json").write_text(json.dumps(carried.to_dict(), indent=2))
+            if not self.quiet:
+                print(carried, file=sys.stderr)
+
+    def _set_dropout(self) -> None:
+        """Dropout as the recipe has it, also in a model that came with its own."""
+        if self.recipe.model.dropout is not None:
+            for module in self.model.modules():
+                if isinstance(module, torch.nn.Dropout):
+                    module.p = self.recipe.model.dropout
+                elif isinstance(getattr(module, "attention_dropout", None), float):
+                    module.attention_dropout = self.recipe.model.dropout
 
     def _wait(self) -> None:
         if self.world > 1:
@@ -199,7 +246,7 @@ class _Run:
                 self.meter.step(step + 1, loss, tokens, rate(recipe.optim, step))
                 last = step + 1 == recipe.optim.steps
                 if len(self.valid_blocks) and ((step + 1) % run.evaluate_every == 0 or last):
-                    self.meter.validation(step + 1, self.evaluate())
+                    self.meter.validation(step + 1, *self.evaluate())
                 if (step + 1) % run.checkpoint_every == 0 or last:
                     self._save(step + 1)
         final = self.folder / "final"
@@ -218,8 +265,8 @@ class _Run:
         batches = [self._batch(range(i, i + self.micro)) for i in range(first, first + self.share, self.micro)]
         totals = torch.zeros(3, dtype=torch.float64)  # Z, weighted losses, tokens
         for batch in batches:
-            totals[0] += normaliser(batch["masked"], batch["maskable"], self.recipe.objective.normalise)
-            totals[2] += batch["attention_mask"].sum()
+            totals[0] += normaliser(batch["predicted"], batch["maskable"], self.recipe.objective.normalise)
+            totals[2] += (batch["tokens"] != self.tokenizer.pad_token_id).sum()
         z = self._sum(totals[:1].clone())[0].clamp(min=1.0)
         for i, batch in enumerate(batches):
             part = i + 1 < len(batches) and self.world > 1
@@ -238,11 +285,11 @@ class _Run:
 
     def _loss(self, batch: dict[str, Tensor]) -> Tensor:
         losses = self._token_losses(self.losses, batch)
-        masked, maskable = batch["masked"].to(self.device), batch["maskable"].to(self.device)
-        return weighted_sum(losses, masked, maskable, self.recipe.objective.normalise)
+        predicted, maskable = batch["predicted"].to(self.device), batch["maskable"].to(self.device)
+        return weighted_sum(losses, predicted, maskable, self.recipe.objective.normalise)
 
     def _token_losses(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        fields = ("input_ids", "tokens", "masked", "attention_mask")
+        fields = [name for name in FIELDS if name in batch]
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext():
             return module(*(batch[name].to(self.device) for name in fields))
@@ -254,16 +301,17 @@ class _Run:
         return values.cpu()
 
     def _batch(self, indices: range) -> dict[str, Tensor]:
-        """Texts number ``indices`` of the endless stream: shuffled anew each epoch, masked by their number."""
-        n = len(self.train_blocks)
-        texts = [self.train_blocks[_shuffled(self.recipe.seed, i // n, n)[i % n]] for i in indices]
-        return self._prepare(texts, list(indices), self.masker)
+        """Blocks number ``indices`` of the endless stream, masked by their number."""
+        return self._prepare([self.train_blocks[self.mixture[i]] for i in indices], list(indices), self.masker)
 
-    def _prepare(self, texts: list[np.ndarray], indices: list[int], masker: Masker) -> dict[str, Tensor]:
+    def _prepare(self, blocks: list[np.ndarray], indices: list[int], masker: Masker) -> dict[str, Tensor]:
+        """Model inputs [B, N], and beside them ``predicted`` and ``maskable`` [T, longest], a row for each text."""
         pad = cast(int, self.tokenizer.pad_token_id)
+        if self.recipe.data.pack:
+            return self._prepare_packed(blocks, indices, masker, pad)
         if self.recipe.data.pad_to_length:
-            texts = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=pad) for t in texts]
-        batch = collate(texts, indices, masker, pad)
+            blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=pad) for t in blocks]
+        batch = collate(blocks, indices, masker, pad)
         tokens = batch["tokens"]
         batch["maskable"] = ~torch.isin(tokens, self.special)
         batch["attention_mask"] = torch.ones_like(tokens) if self.recipe.data.pad_to_length else (tokens != pad).long()
@@ -271,24 +319,55 @@ class _Run:
             batch["input_ids"] = tokens
             batch["masked"] = batch["maskable"].clone()
             batch["masked"][:, 0] = False  # nothing stands before it
-        return batch
+        return {**batch, "predicted": batch["masked"]}
+
+    def _prepare_packed(
+        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, pad: int
+    ) -> dict[str, Tensor]:
+        parts = [texts_of(block, cast(int, self.opening)) for block in blocks]
+        texts = [text for part in parts for text in part]
+        rows = [row for row, part in enumerate(parts) for _ in part]
+        numbers = [number for part in parts for number in range(len(part))]
+        batch = collate(texts, [indices[row] for row in rows], masker, pad, numbers)
+        out = pack_batch(batch, [len(text) for text in texts], rows, pad, self.first_position)
+        # texts of a row follow each other, so the predicted tokens come in the same order in both forms
+        return {**out, "predicted": batch["masked"], "maskable": ~torch.isin(batch["tokens"], self.special)}
 
     @torch.no_grad()
-    def evaluate(self) -> Estimate:
-        """Mean any-order loss (eq 6, uniform count) on held-out blocks with fixed masks, and its standard error."""
+    def evaluate(self) -> tuple[Estimate, dict[str, Estimate]]:
+        """Mean any-order loss (eq 6, uniform count) on held-out texts with fixed masks: over all, and of each file.
+
+        With ``data.weights`` the mean over all gives each file its weight; without, there are no figures by file.
+        """
         masker = Masker(UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1)
-        n = min(len(self.valid_blocks), self.recipe.run.evaluate_blocks)
-        chosen = np.linspace(0, len(self.valid_blocks) - 1, n).astype(int)
         self.model.eval()
         module = TokenLosses(self.model, self.causal)
-        means = []
-        for i in range(0, n, self.micro):
-            part = chosen[i : i + self.micro]
-            batch = self._prepare([self.valid_blocks[j] for j in part], list(part), masker)
-            means.append(row_means(self._token_losses(module, batch).cpu(), batch["masked"]))
+        found: dict[str, Estimate] = {}
+        for file, chosen in self._validation_blocks().items():
+            means = []
+            for i in range(0, len(chosen), self.micro):
+                part = chosen[i : i + self.micro]
+                batch = self._prepare([self.valid_blocks[j] for j in part], part, masker)
+                means.append(row_means(self._token_losses(module, batch).cpu(), batch["predicted"]))
+            found[file] = mean_estimate(torch.cat(means))
         self.model.train()
-        each = torch.cat(means).double()
-        return Estimate(float(each.mean()), float(each.std() / len(each) ** 0.5), len(each))
+        weights = self.recipe.data.weights
+        if not weights:
+            return found["all"], {}
+        share = {file: weights[self.recipe.data.files.index(file)] for file in found}
+        return weighted_estimate([(share[file], found[file]) for file in found]), found
+
+    def _validation_blocks(self) -> dict[str, list[int]]:
+        """Held-out blocks, evenly spread over all files, or with weights over each file that has some."""
+        wanted, sizes = self.recipe.run.evaluate_blocks, self.valid_blocks.sizes
+        if not self.recipe.data.weights:
+            return {"all": data.evenly(0, len(self.valid_blocks), wanted)}
+        first = np.cumsum([0, *sizes])
+        used = [f for f, size in enumerate(sizes) if size and self.recipe.data.weights[f]]
+        return {
+            self.recipe.data.files[f]: data.evenly(int(first[f]), int(first[f + 1]), max(1, wanted // len(used)))
+            for f in used
+        }
 
     def _save(self, step: int) -> None:
         if self.rank == 0:
@@ -301,8 +380,3 @@ class _Run:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         (folder / "recipe.json").write_text(json.dumps(self.recipe.to_dict(), indent=2))
-
-
-@lru_cache(maxsize=2)
-def _shuffled(seed: int, epoch: int, n: int) -> np.ndarray:
-    return np.random.default_rng((seed, epoch)).permutation(n)

@@ -1,0 +1,62 @@
+"""Mixtures: the shares that were asked for, every block of a file before any comes again, and the same after a kill."""
+
+from collections import Counter
+
+import pytest
+
+from anyorder.errors import AnyorderError
+from anyorder.training.mixture import Mixture
+
+SIZES, WEIGHTS = (7, 50, 300), (0.25, 0.125, 0.625)
+
+
+def files_of(blocks):
+    return [0 if b < 7 else 1 if b < 57 else 2 for b in blocks]
+
+
+def test_shares_hold_from_the_start():
+    mixture = Mixture(SIZES, WEIGHTS, seed=3)
+    for n in (8, 80, 1000, 4321):
+        counts = Counter(files_of(mixture[i] for i in range(n)))
+        for file, weight in enumerate(WEIGHTS):
+            assert abs(counts[file] - weight * n) <= len(WEIGHTS)
+
+
+def test_each_file_is_read_through_before_it_comes_again():
+    mixture = Mixture(SIZES, WEIGHTS, seed=0)
+    seen = {0: [], 1: [], 2: []}
+    for i in range(4000):
+        seen[files_of([mixture[i]])[0]].append(mixture[i])
+    for file, size in enumerate(SIZES):
+        epochs = [seen[file][k : k + size] for k in range(0, len(seen[file]) - size + 1, size)]
+        assert len(epochs) > 1
+        for epoch in epochs:
+            assert len(set(epoch)) == size
+        assert epochs[0] != epochs[1]  # shuffled anew
+
+
+def test_the_stream_has_no_memory():
+    forwards = [Mixture(SIZES, WEIGHTS, seed=1)[i] for i in range(500)]
+    mixture = Mixture(SIZES, WEIGHTS, seed=1)
+    assert [mixture[i] for i in reversed(range(500))] == forwards[::-1]
+    assert [Mixture(SIZES, WEIGHTS, seed=2)[i] for i in range(500)] != forwards
+
+
+def test_without_weights_every_block_comes_once_per_epoch():
+    mixture = Mixture(SIZES, (), seed=0)
+    for epoch in range(3):
+        assert sorted(mixture[357 * epoch + i] for i in range(357)) == list(range(357))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "message"),
+    [
+        ((3, 4), (1.0,), r"1 share\(s\) for 2"),
+        ((3, 4), (1.0, -0.5), "negative"),
+        ((3, 4), (0.0, 0.0), "above 0"),
+        ((3, 0), (0.5, 0.5), "file 2 .* no block"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(sizes, weights, message):
+    with pytest.raises(AnyorderError, match=message):
+        Mixture(sizes, weights, seed=0)
