@@ -21,8 +21,9 @@ import anyorder
 from anyorder.conditionals import ModelConditionals
 from anyorder.joints import METHODS, PairTables, adaptive, derive, pair_tables
 from anyorder.joints.arnold_gokhale import arnold_gokhale, fit
+from anyorder.joints.measures import score_pair
 from anyorder.joints.passes import conditional_rows
-from anyorder.metrics.pairwise import PairScore, score_pair
+from anyorder.metrics.pairwise import PairScore
 
 TAIL = 1e-3
 # Captions in the manner of SNLI; the two masked words are adjacent in the first half and apart in the second.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -83,16 +82,3 @@ class Joint(Protocol):
     def top(self, k: int) -> list[tuple[int, int, float]]:
         """The k most probable pairs as (a, b, probability), best first."""
         ...
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number that was estimated, and how well."""
-
-    value: float
-    standard_error: float
-    samples: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)

@@ -8,7 +8,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.reports.generation import real_texts
+from anyorder.studies.generation import real_texts
 from running import anyorder
 
 

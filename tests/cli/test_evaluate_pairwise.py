@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anyorder.joints import METHODS, derive, pair_tables
-from anyorder.metrics.pairwise import score_pair
+from anyorder.joints.measures import score_pair
 from running import anyorder
 
 LINES = [

@@ -15,7 +15,7 @@ from anyorder.errors import AnyorderError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from anyorder.lm import MaskedLM
+    from anyorder.tasks.lm import MaskedLM
 
 T = TypeVar("T")
 

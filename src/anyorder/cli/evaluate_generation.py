@@ -13,7 +13,7 @@ from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOptio
 from anyorder.errors import AnyorderError
 
 if TYPE_CHECKING:
-    from anyorder.reports.generation import Quality
+    from anyorder.studies.generation import Quality
 
 _COLUMNS = ("sampler", "steps", "seconds", "passes", "perplexity", "entropy", "stutter", "distinct_2", "repetition_3")
 
@@ -51,8 +51,8 @@ def generation(
     if out is not None and not out.parent.is_dir():
         raise AnyorderError(f"no folder {out.parent} to write into: create it first")
     lm = load_model(model, allow_pickle)
-    from anyorder.metrics.text import load_judge
-    from anyorder.reports.generation import study
+    from anyorder.studies.generation import study
+    from anyorder.studies.judge import load_judge
 
     critic = load_judge(judge) if judge is not None else None
     names = [name.strip() for name in samplers.split(",")]
@@ -83,12 +83,12 @@ def generation(
 
 
 def _write(out: Path, rows: list[Quality], result: dict[str, Any]) -> None:
-    from anyorder.reports.generation import plot
+    from anyorder.show.generation_plot import plot_generation
 
     out.mkdir(exist_ok=True)
     (out / "generation.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     (out / "generation.md").write_text(_table(rows) + "\n", encoding="utf-8")
-    plot(rows, out / "generation.png")
+    plot_generation(rows, out / "generation.png")
 
 
 def _table(rows: list[Quality]) -> str:

@@ -42,8 +42,8 @@ def evaluate_latency(
     """
     import torch
 
-    from anyorder.evaluation.causal import is_causal
-    from anyorder.evaluation.latency import latency
+    from anyorder.studies.causal import is_causal
+    from anyorder.studies.latency import latency
 
     chosen = named_models([*models, *(more or [])])
     judges = [judge] if judge else [path for path in chosen.values() if is_causal(path)]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.heads import head_of
 from anyorder.conditionals.mlm import ModelConditionals
-from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
+from anyorder.models.narrow import narrow
 from anyorder.types import Conditionals
 
 NO_LOGITS = "MRF-logit needs raw logits, which only a Hugging Face model gives: use mrf instead"

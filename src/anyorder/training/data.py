@@ -20,8 +20,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
-from anyorder.scoring.reading import Source
-from anyorder.training.records import dataset_texts
+from anyorder.files.reading import Source
+from anyorder.files.records import dataset_texts
 
 Document = list[str]
 _MISSING = "no data file {path}: give its folder with --data-dir, or correct data.files in the recipe"

@@ -25,7 +25,8 @@ from transformers.utils.logging import disable_progress_bar
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
-from anyorder.models.load import load
+from anyorder.models.load import read_checkpoint
+from anyorder.stats import Estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
 from anyorder.training.objective import TokenLosses, normaliser, row_means, weighted_sum
@@ -33,7 +34,6 @@ from anyorder.training.optim import build_optimizers, rate
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import Recipe, differences
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
-from anyorder.types import Estimate
 
 
 def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None, quiet: bool = False) -> Path:
@@ -77,7 +77,7 @@ class _Run:
         self.causal = recipe.objective.name == "causal"
         given = str(self.start.path) if self.start else recipe.init
         # the loader refuses what is damaged, incomplete or no masked LM
-        self.given = load(given) if given and not self.causal else None
+        self.given = read_checkpoint(given) if given and not self.causal else None
         self.tokenizer = self._tokenizer(data_dir)
         self.train_blocks, self.valid_blocks = self._blocks(data_dir)
         self.device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
