@@ -1,4 +1,4 @@
-"""The rooms of the house: no import, at any depth of a file, climbs to a higher one, and no two packages need each other."""
+"""The rooms of the house: no import, at any depth of a file, climbs to a higher one; no packages need each other."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "anyorder"
 # Lowest first. `anyorder` is the package's own __init__, the door to what a user loads.
 LAYERS = """
-errors types stats files
+errors types stats memory files
 masking text metrics
 models
 conditionals
