@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import anyorder
 from anyorder.conditionals import ModelConditionals
-from anyorder.joints import METHODS, PairTables, adaptive, derive, pair_tables
+from anyorder.joints import METHODS, PairTables, adaptive_joint, derive, pair_tables
 from anyorder.joints.arnold_gokhale import arnold_gokhale, fit
 from anyorder.joints.measures import score_pair
 from anyorder.joints.passes import conditional_rows
@@ -126,7 +126,7 @@ def support(lm: anyorder.MaskedLM, sentences: int) -> list[Ratio]:
         start = clock()
         whole = derive(pair_tables(lm.conditionals, tokens, a, b), "ag")
         middle = clock()
-        few = adaptive(lm.conditionals, tokens, a, b, tail=TAIL, include=gold)
+        few = adaptive_joint(lm.conditionals, tokens, a, b, tail=TAIL, include=gold)
         times["exact"].append(middle - start)
         times["adaptive"].append(clock() - middle)
         nll["exact"].append(-float(whole.log_prob(*gold)))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anyorder.errors import AnyorderError
-from anyorder.studies.minimal_pairs import Pair, accuracies, compare, read_pairs
+from anyorder.studies.minimal_pairs import MinimalPair, accuracies, compare, read_pairs
 from anyorder.tasks.score import Method, score
 
 SENTENCES = [
@@ -25,7 +25,7 @@ METHODS = [Method("pll"), Method("chain"), Method("bound", samples=8)]
 
 
 def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
-    pairs = [Pair(a, b, "x" if i % 2 else "y") for i, a in enumerate(SENTENCES) for b in SENTENCES]
+    pairs = [MinimalPair(a, b, "x" if i % 2 else "y") for i, a in enumerate(SENTENCES) for b in SENTENCES]
     rows = accuracies(tiny_lm, pairs, METHODS)
     assert [(r.paradigm, r.method) for r in rows] == [
         (p, m) for p in ("y", "x", "all") for m in ("pll", "chain", "bound")
@@ -40,7 +40,7 @@ def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
                 assert row.accuracy == sum(log_prob[p.good] > log_prob[p.bad] for p in mine) / len(mine)
                 assert row.low < row.accuracy < row.high
     # A sentence against itself is a tie, and no success.
-    assert accuracies(tiny_lm, [Pair("a dog", "a dog", "z")], METHODS[:1])[0].accuracy == 0
+    assert accuracies(tiny_lm, [MinimalPair("a dog", "a dog", "z")], METHODS[:1])[0].accuracy == 0
 
 
 def test_preferences_are_antisymmetric_and_ties_undecided(tiny_lm: Any) -> None:
@@ -57,11 +57,11 @@ def test_files_in_blimps_format(tmp_path: Path) -> None:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "named.jsonl.xz").write_bytes(lzma.compress(text.encode()))
     assert read_pairs(str(tmp_path / "named.jsonl.xz"), limit=2) == [
-        Pair("good 0", "bad 0", "agreement"),
-        Pair("good 1", "bad 1", "agreement"),
+        MinimalPair("good 0", "bad 0", "agreement"),
+        MinimalPair("good 1", "bad 1", "agreement"),
     ]
     (tmp_path / "island.jsonl").write_text('{"sentence_good": "a", "sentence_bad": "b"}\n\n')
-    assert read_pairs(str(tmp_path / "island.jsonl")) == [Pair("a", "b", "island")]
+    assert read_pairs(str(tmp_path / "island.jsonl")) == [MinimalPair("a", "b", "island")]
     (tmp_path / "bad.jsonl").write_text('{"sentence_good": "a"}\n')
     with pytest.raises(AnyorderError, match=r"line 1 of .* has no 'sentence_bad', only sentence_good"):
         read_pairs(str(tmp_path / "bad.jsonl"))

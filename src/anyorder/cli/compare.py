@@ -11,13 +11,12 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
 from anyorder.cli.score import METHODS
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
     from anyorder.tasks.score import Method

@@ -11,11 +11,11 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
+from anyorder.errors import choose
 
 
 def register(app: typer.Typer) -> None:

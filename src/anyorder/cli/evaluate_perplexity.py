@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
     from anyorder.studies.perplexity import Perplexity

@@ -15,11 +15,11 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
+from anyorder.errors import choose
 
 if TYPE_CHECKING:
     from anyorder.tasks.generate import Generation, Plan

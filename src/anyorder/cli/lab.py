@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.errors import AnyorderError, choose
 from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, choose, load_model, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, progress
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 
 FORMATS = ("lines", "tsv", "jsonl")
 _OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
@@ -39,9 +39,7 @@ class Source:
     def kind(self) -> str:
         """The format that applies."""
         if self.format is not None:
-            if self.format not in FORMATS:
-                raise AnyorderError(f"unknown format {self.format!r}: choose one of {', '.join(FORMATS)}")
-            return self.format
+            return choose(self.format, FORMATS, "format")
         name = Path(self.path)
         suffix = (name.with_suffix("") if name.suffix in _OPENERS else name).suffix
         named = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(suffix)

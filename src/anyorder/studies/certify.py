@@ -17,7 +17,7 @@ from torch import Tensor
 from anyorder.conditionals.table import Table
 from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, stream
 from anyorder.stats import Estimate
-from anyorder.studies.exact import Lookup, World, empirical_tv, floor, mrf_joint, total_variation, worlds
+from anyorder.studies.exact import CertifiedWorld, Lookup, empirical_tv, floor, mrf_joint, total_variation, worlds
 from anyorder.types import Sampler
 
 SAMPLERS = ("any-order", "gibbs", "metropolis", "parallel", "adaptive", "refine")
@@ -54,7 +54,7 @@ class Verdict:
 class Bench:
     """One world, ready to run samplers in: ``repeats`` times ``draws`` rows, one table of floors."""
 
-    def __init__(self, world: World, draws: int, repeats: int, generator: torch.Generator) -> None:
+    def __init__(self, world: CertifiedWorld, draws: int, repeats: int, generator: torch.Generator) -> None:
         self.world, self.draws, self.repeats, self.generator = world, draws, repeats, generator
         self.model = Lookup(world.table)
         self.floor = floor(world.table, draws, generator)

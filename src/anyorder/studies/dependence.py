@@ -26,7 +26,7 @@ _DRAWS = 4
 
 
 @dataclass(frozen=True)
-class Pair:
+class Dependence:
     """Two positions of one text."""
 
     text: int
@@ -88,7 +88,7 @@ def text_pairs(
     random: int,
     neighbours: int,
     seed: int,
-) -> list[Pair]:
+) -> list[Dependence]:
     """Measure pairs of one text, tokens [N], free [N]."""
     generator = torch.Generator().manual_seed(seed)
     pairs = choose_pairs(free, random, neighbours, generator)
@@ -96,7 +96,7 @@ def text_pairs(
     seen = attention_of(lm.model, tokens[None])
     attention = None if seen is None else seen[0]
     return [
-        Pair(text, i, j, beside, float(nats), float(tv), None if attention is None else float(attention[i, j]))
+        Dependence(text, i, j, beside, float(nats), float(tv), None if attention is None else float(attention[i, j]))
         for (i, j, beside), nats, tv in zip(pairs, information, influence, strict=True)
     ]
 

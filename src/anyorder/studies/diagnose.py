@@ -16,7 +16,7 @@ from anyorder.conditionals.allowed import Allowed
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.stats import Estimate
-from anyorder.studies.dependence import Pair, safe_block, text_pairs
+from anyorder.studies.dependence import Dependence, safe_block, text_pairs
 from anyorder.studies.text_chains import ChainReport, text_chain
 from anyorder.tasks.pieces import affixes
 
@@ -54,7 +54,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Stutter:
+class StutterRate:
     """Adjacent repeats of one way of generating."""
 
     sampler: str
@@ -71,12 +71,12 @@ class Diagnosis:
     settings: Settings
     texts: list[str] = field(default_factory=list)
     skipped: int = 0
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[Dependence] = field(default_factory=list)
     safe_blocks: list[int] = field(default_factory=list)  # by text, random positions
     safe_spaced: list[int] = field(default_factory=list)  # by text, positions no two of which are neighbours
     chains: list[ChainReport] = field(default_factory=list)
     corpus_stutter: float = 0.0
-    stutter: list[Stutter] = field(default_factory=list)
+    stutter: list[StutterRate] = field(default_factory=list)
 
     def information(self, neighbours: bool) -> Estimate:
         """Mean nats lost by drawing two positions in parallel, random ones or neighbours."""
@@ -232,11 +232,11 @@ def _stutter_plans(settings: Settings) -> list[tuple[str, dict[str, Any], float]
     return [(name, options, t) for name, options in ways.items() for t in settings.temperatures]
 
 
-def _stutter(lm: MaskedLM, name: str, options: dict[str, Any], temperature: float, settings: Settings) -> Stutter:
+def _stutter(lm: MaskedLM, name: str, options: dict[str, Any], temperature: float, settings: Settings) -> StutterRate:
     made = lm.generate(
         length=settings.length, samples=settings.samples, temperature=temperature, seed=settings.seed, **options
     )
     rows = [g.tokens for g in made]
     rate = adjacent_repeats(rows)
     neighbours = sum(max(0, len(row) - 1) for row in rows)
-    return Stutter(name, temperature, rate, math.sqrt(rate * (1 - rate) / max(1, neighbours)))
+    return StutterRate(name, temperature, rate, math.sqrt(rate * (1 - rate) / max(1, neighbours)))

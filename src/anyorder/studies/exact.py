@@ -12,7 +12,7 @@ from anyorder.stats import Estimate
 
 
 @dataclass(frozen=True)
-class World:
+class CertifiedWorld:
     """A joint small enough to hold, and how long chains need to forget where they started in it."""
 
     name: str
@@ -22,7 +22,7 @@ class World:
     strong: bool  # strongly coupled, with structure or without
 
 
-def worlds() -> list[World]:
+def worlds() -> list[CertifiedWorld]:
     """A joint without structure, an Ising chain weak and strong, an Ising clique, a hidden Markov chain.
 
     The small field makes the state chains are started from (all zeros) the less probable of the two Ising phases.
@@ -33,11 +33,11 @@ def worlds() -> list[World]:
     transition = torch.tensor([[0.80, 0.15, 0.05], [0.10, 0.80, 0.10], [0.05, 0.15, 0.80]])
     emission = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
     return [
-        World("random joint", random_joint(generator, 3, 4, concentration=2.0), 100, 500, False),
-        World("Ising chain, weak", ising(chain_edges(6), 6, 0.3, 0.1), 100, 200, False),
-        World("Ising chain, strong", ising(chain_edges(6), 6, 1.0, 0.1), 500, 1000, True),
-        World("Ising clique", ising(clique_edges(5), 5, 0.35, 0.1), 400, 900, True),
-        World("hidden Markov", hidden_markov(initial, transition, emission, 4), 100, 200, False),
+        CertifiedWorld("random joint", random_joint(generator, 3, 4, concentration=2.0), 100, 500, False),
+        CertifiedWorld("Ising chain, weak", ising(chain_edges(6), 6, 0.3, 0.1), 100, 200, False),
+        CertifiedWorld("Ising chain, strong", ising(chain_edges(6), 6, 1.0, 0.1), 500, 1000, True),
+        CertifiedWorld("Ising clique", ising(clique_edges(5), 5, 0.35, 0.1), 400, 900, True),
+        CertifiedWorld("hidden Markov", hidden_markov(initial, transition, emission, 4), 100, 200, False),
     ]
 
 

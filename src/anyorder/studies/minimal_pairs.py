@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Pair:
+class MinimalPair:
     """Two sentences that differ in acceptability only."""
 
     good: str
@@ -60,18 +60,18 @@ class Accuracy:
         return asdict(self)
 
 
-def read_pairs(path: str, limit: int | None = None) -> list[Pair]:
+def read_pairs(path: str, limit: int | None = None) -> list[MinimalPair]:
     """Pairs in BLiMP's format: ``sentence_good``, ``sentence_bad`` and ``UID`` (the file's name if absent)."""
     source = Source(path, format="jsonl")
     name = Path(path).name.split(".")[0]
-    pairs: list[Pair] = []
+    pairs: list[MinimalPair] = []
     for number, row in source.objects():
         if limit is not None and len(pairs) >= limit:
             break
         if row:
             remedy = "write pairs in BLiMP's format"
             good, bad = (source.text(number, row, key, remedy) for key in ("sentence_good", "sentence_bad"))
-            pairs.append(Pair(good, bad, str(row.get("UID", name))))
+            pairs.append(MinimalPair(good, bad, str(row.get("UID", name))))
     if not pairs:
         raise AnyorderError(f"{path} holds no pairs: it needs lines with sentence_good and sentence_bad")
     return pairs
@@ -91,7 +91,7 @@ def compare(lm: MaskedLM, a: str, b: str, methods: Iterable[Method]) -> list[Pre
 
 
 def accuracies(
-    lm: MaskedLM, pairs: Sequence[Pair], methods: Sequence[Method], progress: Progress | None = None
+    lm: MaskedLM, pairs: Sequence[MinimalPair], methods: Sequence[Method], progress: Progress | None = None
 ) -> list[Accuracy]:
     """Accuracy by paradigm and method, in the order the paradigms appear, and over all pairs at the end.
 

@@ -15,7 +15,7 @@ from anyorder.joints.many import many, many_hcb, many_mrf, many_mrf_logit, many_
 from anyorder.joints.measures import score_many, score_pair
 from anyorder.joints.methods import derive
 from anyorder.joints.product import product
-from anyorder.joints.support import adaptive
+from anyorder.joints.support import adaptive_joint
 from anyorder.joints.tables import masked_marginals, pair_tables
 from anyorder.metrics.pairwise import PairScore, PairwiseRow, summarise
 from anyorder.tasks.pairs import Example
@@ -74,7 +74,7 @@ def _scores(
         tables = pair_tables(*where, report=report)
         joints = {method: derive(tables, method) for method in methods}
         return score_pair(tables, joints, (a, b)), 2 * tables.vocab_size
-    joint = adaptive(*where, tail=tail, include=(a, b), report=report)
+    joint = adaptive_joint(*where, tail=tail, include=(a, b), report=report)
     log_q_a, log_q_b = joint.known_row(1, b), joint.known_row(0, a)  # the model's own, given the gold tokens
     scores = {}
     for method in methods:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
@@ -83,8 +84,7 @@ def contexts(
     """
     from anyorder.training.data import documents, to_blocks
 
-    if padding not in PADDINGS:
-        raise AnyorderError(f"unknown padding {padding!r}: choose one of {', '.join(PADDINGS)}")
+    choose(padding, PADDINGS, "padding")
     shortest = 2 if unit == "line" else length - 1
     blocks = list(to_blocks(list(documents(file, unit)), tokenizer, length, shortest))
     if not blocks:
@@ -92,8 +92,9 @@ def contexts(
     if limit is not None and limit < len(blocks):
         blocks = [blocks[i] for i in np.linspace(0, len(blocks) - 1, limit).astype(int)]
     pad = cast(int, tokenizer.pad_token_id)
-    width = length if padding == "predicted" else max(map(len, blocks))
-    tokens = torch.tensor([block + [pad] * (width - len(block)) for block in blocks])
+    tokens = pad_sequence([torch.tensor(block) for block in blocks], True, pad)
+    if padding == "predicted":
+        tokens = torch.nn.functional.pad(tokens, (0, length - tokens.shape[1]), value=pad)
     special = torch.tensor(sorted(set(tokenizer.all_special_ids)))
     words = ~torch.isin(tokens, special)
     free = words | (tokens == pad) if padding == "predicted" else words

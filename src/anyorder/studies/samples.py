@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from anyorder.masking.collator import Masker, collate
 from anyorder.masking.priors import UniformCount
@@ -82,8 +83,8 @@ def blank_accuracy(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 0) ->
 
 
 def _padded(blocks: Sequence[np.ndarray], pad_id: int | None) -> Tensor:
-    width = max(map(len, blocks))
-    return torch.tensor([[*block.tolist(), *[pad_id] * (width - len(block))] for block in blocks])
+    # Without a padding token blocks are of one length, and what would fill them up does not matter.
+    return pad_sequence([torch.tensor(block.tolist()) for block in blocks], True, pad_id or 0)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.allowed import Allowed
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.beam import beam as beam_search
 from anyorder.samplers.run import run
@@ -93,7 +93,7 @@ def fill(
         beam: Width of the beam (at least ``top``).
         samples: Draws of ``sample``.
         tail: For ``joint``: ask only for the rows that carry mass, until at most this much is unaccounted for
-            (:func:`anyorder.joints.support.adaptive`); None asks for all, two passes a token of the vocabulary.
+            (:func:`anyorder.joints.support.adaptive_joint`); None asks for all, two passes a token of the vocabulary.
         seed: Of every random choice.
         whole_words: A blank that stands as a word starts with a piece that begins one.
         special_tokens: Allow ``[SEP]`` and its like, as fill-mask does.
@@ -103,8 +103,7 @@ def fill(
     Returns:
         Completions, best first.
     """
-    if method not in METHODS:
-        raise AnyorderError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
+    choose(method, METHODS, "method")
     if min(top, beam, samples) < 1:
         raise AnyorderError("top, beam and samples must be at least 1")
     if tail is not None and not 0 < tail < 1:
@@ -213,7 +212,7 @@ def _joint(
     # Imported here: the other methods have no need of it.
     from anyorder.joints import arnold_gokhale, pair_tables
     from anyorder.joints.pair import PairJoint
-    from anyorder.joints.support import adaptive
+    from anyorder.joints.support import adaptive_joint
 
     places = [p for run_ in where.slots for p in run_]
     if len(places) != 2:
@@ -233,7 +232,7 @@ def _joint(
             tables = pair_tables(conditionals, where.tokens, a, b, report=report)
             joint: PairJoint = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
         else:
-            joint = adaptive(conditionals, where.tokens, a, b, tail=tail, report=report)
+            joint = adaptive_joint(conditionals, where.tokens, a, b, tail=tail, report=report)
     first, second = rules[a].nonzero().squeeze(1), rules[b].nonzero().squeeze(1)
     best, pairs = torch.empty(0, dtype=torch.float64), torch.empty((0, 2), dtype=torch.long)
     for part in first.split(max(1, 2**20 // conditionals.vocab_size)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +12,8 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.allowed import Allowed
-from anyorder.errors import AnyorderError
-from anyorder.joints.draw import pair_draw
+from anyorder.errors import AnyorderError, choose
+from anyorder.joints.pair_draw import pair_draw
 from anyorder.models.attention import attention_influence
 from anyorder.samplers.adaptive import Influence, adaptive
 from anyorder.samplers.any_order import any_order
@@ -135,22 +134,18 @@ def plan(
     else:
         canvas = prompted(frame, prompt, begin, end, length)
     name = sampler if sampler is not None else ("parallel" if steps is not None or pairs else "any-order")
-    if name not in SAMPLERS:
-        near = difflib.get_close_matches(name, SAMPLERS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise AnyorderError(f"unknown sampler {name!r}: {hint}choose one of {', '.join(SAMPLERS)}")
+    choose(name, SAMPLERS, "sampler")
     warper = make_warper(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical)
-    if influence not in INFLUENCES:
-        raise AnyorderError(f"unknown influence {influence!r}: choose one of {', '.join(INFLUENCES)}")
+    choose(influence, INFLUENCES, "influence")
     by_attention = attention_influence(lm.model, lm.conditionals.mask_id) if influence == "attention" else None
     allowed = Allowed(lm.conditionals, canvas.allowed)
-    recipe = Recipe(allowed, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1)
-    chosen, count, expected = recipe.make(name)
+    options = SamplerOptions(allowed, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1)
+    chosen, count, expected = options.make(name)
     return Plan(canvas, words, chosen, count, expected, samples, generator)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SamplerOptions:
     """What a user may say about a sampler, whichever it is."""
 
     conditionals: Conditionals

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.joints.measures import divergences
 from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.pair import PairJoint
-from anyorder.joints.support import adaptive
+from anyorder.joints.support import adaptive_joint
 from anyorder.joints.tables import check_memory, pair_tables
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
@@ -112,13 +112,12 @@ def text_joints(
         text: with two blanks of one token, ``___`` or the model's mask token.
         methods: of :data:`anyorder.joints.METHODS`.
         tail: None for the whole vocabulary; else ask only for the rows that carry mass, until at most this much is
-            left unexamined (:func:`anyorder.joints.adaptive`; ``mlm`` and ``ag`` only).
+            left unexamined (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
         allow_unknown: let words the tokenizer cannot represent stand as unknown tokens.
         report: called with the number of rows of the model just finished.
     """
     for method in methods:
-        if method not in METHODS:
-            raise AnyorderError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
+        choose(method, METHODS, "method")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     tokens, a, b = read_pair(lm, text, words, allow_unknown=allow_unknown)
     if tail is not None:
@@ -154,7 +153,7 @@ def _adaptive(
     out = {}
     for method in methods:
         if method == "ag":
-            joint: PairJoint = adaptive(lm.conditionals, tokens, a, b, tail=tail, report=report)
+            joint: PairJoint = adaptive_joint(lm.conditionals, tokens, a, b, tail=tail, report=report)
         else:
             joint = product(*masked_marginals(lm.conditionals, tokens, a, b))
         out[method] = TextJoint(joint, method, words)

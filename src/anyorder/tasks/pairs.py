@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.files.reading import Source
 from anyorder.scoring.seeds import generator_for
 
@@ -69,8 +69,7 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size:
 
     Which pair a line gives depends on the line and the seed only, so that runs of different length share examples.
     """
-    if scheme not in SCHEMES:
-        raise AnyorderError(f"unknown scheme {scheme!r}: choose one of {', '.join(SCHEMES)}")
+    choose(scheme, SCHEMES, "scheme")
     lines = list(Source(path))
     special = torch.tensor(lm.tokenizer.all_special_ids, dtype=torch.long)
     order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(seed)).tolist()

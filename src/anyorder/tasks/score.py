@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.pseudo import pll, pll_word
@@ -84,9 +85,8 @@ class Method:
     common: bool = False
 
     def __post_init__(self) -> None:
-        for value, allowed, what in ((self.name, METHODS, "method"), (self.order, ORDERS, "order")):
-            if value not in allowed:
-                raise AnyorderError(f"unknown {what} {value!r}: choose one of {', '.join(allowed)}")
+        choose(self.name, METHODS, "method")
+        choose(self.order, ORDERS, "order")
         if self.samples is not None and self.samples < 1:
             raise AnyorderError(f"{self.samples} samples are too few: choose 1 or more")
         if self.name != "chain" and self.order != "left-to-right":
@@ -221,10 +221,9 @@ def batches(rows: Sequence[Piece], method: Method, pad_id: int | None) -> Iterat
 
 def pad(rows: Sequence[Piece], pad_id: int | None) -> tuple[Tensor, Tensor, Tensor]:
     """Pieces -> tokens [B, N], free [B, N] and words [B, N]."""
-    length = max(len(piece.tokens) for piece in rows)
-    tokens = torch.tensor([piece.tokens + [pad_id or 0] * (length - len(piece.tokens)) for piece in rows])
-    words = torch.tensor([piece.words + [-1] * (length - len(piece.words)) for piece in rows])
-    index = torch.arange(length)
+    tokens = pad_sequence([torch.tensor(piece.tokens) for piece in rows], True, pad_id or 0)
+    words = pad_sequence([torch.tensor(piece.words) for piece in rows], True, -1)
+    index = torch.arange(tokens.shape[1])
     start = torch.tensor([piece.start for piece in rows])[:, None]
     stop = torch.tensor([piece.stop for piece in rows])[:, None]
     return tokens, (index >= start) & (index < stop), words

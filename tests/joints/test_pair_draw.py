@@ -7,7 +7,7 @@ import torch
 
 from anyorder.conditionals import chain_edges, ising, random_joint
 from anyorder.conditionals.allowed import Allowed
-from anyorder.joints.draw import _couples, pair_draw
+from anyorder.joints.pair_draw import _couples, pair_draw
 from anyorder.samplers import parallel
 from anyorder.samplers.run import run
 from joints.known_tables import Pair
