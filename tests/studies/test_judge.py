@@ -12,6 +12,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import unigram_entropy
+from anyorder.studies import causal
+from anyorder.studies import judge as module
 from anyorder.studies.judge import Judge, load_judge
 
 
@@ -26,7 +28,7 @@ def judge(tiny_lm: Any) -> Judge:
     return Judge(model, tiny_lm.tokenizer)
 
 
-def test_generative_perplexity_is_the_mean_over_tokens_one_at_a_time(judge):
+def test_generative_perplexity_is_the_mean_over_tokens_one_at_a_time(judge, monkeypatch):
     texts = ["the cat sat on the mat", "a dog ran", "the the the the"]
     total, count = 0.0, 0
     for text in texts:
@@ -35,11 +37,12 @@ def test_generative_perplexity_is_the_mean_over_tokens_one_at_a_time(judge):
             logits = judge.model(torch.tensor([ids[:t]])).logits[0, -1].detach()
             total -= float(logits.log_softmax(-1)[ids[t]])
             count += 1
-    found = judge.perplexity(texts, batch=2)
+    monkeypatch.setattr(module, "_ROWS", 2)
+    found = judge.perplexity(texts)
     assert found.perplexity == pytest.approx(math.exp(total / count), rel=1e-4)
     assert found.tokens == count == 6 + 3 + 4
     assert found.entropy == pytest.approx(unigram_entropy([t.split() for t in texts]))
-    assert found.to_dict().keys() == {"perplexity", "entropy", "tokens", "texts"}
+    assert found.to_dict().keys() == {"perplexity", "low", "high", "entropy", "tokens", "texts"}
 
 
 def test_a_judge_without_an_opening_token_starts_at_the_second(judge):
@@ -66,3 +69,16 @@ def test_a_judge_is_loaded_from_a_folder_or_refused_in_a_line(judge, tmp_path: P
     assert again.perplexity(texts).perplexity == pytest.approx(judge.perplexity(texts).perplexity, rel=1e-5)
     with pytest.raises(AnyorderError, match="causal LM"):
         load_judge(str(tmp_path))
+
+
+def test_the_judge_holds_few_logits_at_a_time(judge, monkeypatch):
+    texts = ["the cat sat on the mat", "a dog ran", "the old man opened the door"]
+    whole = judge.perplexity(texts).perplexity
+    rows = []
+    monkeypatch.setattr(causal, "_LOGITS", 97 * 7)  # one row of the longest text
+    hook = judge.model.register_forward_pre_hook(
+        lambda model, args, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    assert judge.perplexity(texts).perplexity == pytest.approx(whole, rel=1e-5)
+    hook.remove()
+    assert rows == [1, 1, 1]

@@ -31,7 +31,11 @@ def load_causal(path: str | Path) -> Any:
     """A causal LM in float32, in eval mode."""
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32, use_safetensors=True).eval()
+    try:
+        return AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32, use_safetensors=True).eval()
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise AnyorderError(f"cannot load {path}, which must be a causal LM such as GPT-2: {reason}") from error
 
 
 @torch.inference_mode()

@@ -1,21 +1,31 @@
-"""Text quality and time against the number of steps: what few-step samplers cost in quality, and save in time."""
+"""Text quality and time: Liao et al.'s Table 4, and what few-step samplers cost in quality and save in time.
+
+A *writer* is one model with one sampler at one number of steps. Every writer is timed on the same number of texts, and
+its texts are measured and judged in the same way.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anyorder.errors import AnyorderError
+import torch
+
+from anyorder.errors import AnyorderError, choose
 from anyorder.metrics.text import adjacent_repeats, distinct_n, repetition_n, unigram_entropy
-from anyorder.studies.judge import Judge
+from anyorder.studies.causal import causal_sample, load_causal
+from anyorder.tasks.generate import BATCH, generations, plan
+from anyorder.tasks.pieces import affixes
+from anyorder.training.data import documents
+from anyorder.training.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
+    from anyorder.studies.judge import Judge
     from anyorder.tasks.lm import MaskedLM
 
 SAMPLERS = ("parallel", "refine", "gibbs")
@@ -23,31 +33,118 @@ SAMPLERS = ("parallel", "refine", "gibbs")
 
 @dataclass(frozen=True)
 class Quality:
-    """One sampler at one number of steps; rates are shares, entropy is in nats, time is for one text."""
+    """One row of the study; rates are shares, time is for one text."""
 
+    model: str
     sampler: str
-    steps: int
+    steps: int  # model calls per batch of texts
+    texts: int
+    tokens: int  # of each text, special ones not counted
     seconds: float
     passes: float  # rows of the model
-    perplexity: float | None  # generative, under the judge; None without one
-    entropy: float  # of token frequencies within a text: read it beside the perplexity
+    perplexity: float | None  # generative, under the judge, with its 95 % interval; None without one
+    low: float | None
+    high: float | None
+    entropy: float  # nats, of token frequencies within a text: dull text is probable text, so read it beside perplexity
     stutter: float  # adjacent repeats beyond those of the real texts, if there are any
     distinct_2: float
     repetition_3: float
-    texts: int
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
         return asdict(self)
 
 
-def real_texts(lm: MaskedLM, path: Path, length: int, count: int) -> list[list[int]]:
+class Written(NamedTuple):
+    """What a writer wrote."""
+
+    texts: list[str]
+    rows: list[list[int]]  # the same as tokens
+    passes: float  # rows of the model per text
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A model and one way to write with it."""
+
+    model: str
+    sampler: str
+    steps: int
+    write: Callable[[int], Written]  # how many texts -> the texts
+
+
+def masked_writers(
+    name: str,
+    lm: MaskedLM,
+    *,
+    length: int,
+    steps: Sequence[int],
+    samplers: Sequence[str] = SAMPLERS,
+    temperature: float = 1.0,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> Iterator[Writer]:
+    """Any-order, one token per step, then every sampler at every number of steps.
+
+    ``parallel`` and ``refine`` take the steps as they are. ``gibbs`` with K steps resamples blocks of ⌈2n/K⌉: half the
+    steps draft the text, the other half go over it once more, so that all three cost K passes per text.
+
+    Args:
+        name: Of the model, in the rows.
+        lm: The model.
+        length: Tokens of every text, special ones not counted.
+        steps: The numbers of steps, each at most ``length``.
+        samplers: Among parallel, refine and gibbs.
+        temperature: Of every sampler.
+        seed: Of every random choice.
+        batch: Texts written together.
+    """
+    for sampler in samplers:
+        choose(sampler, SAMPLERS, "sampler")
+    if samplers and (not steps or min(steps) < 2 or max(steps) > length):
+        raise AnyorderError(f"steps must lie between 2 and the length, {length}")
+
+    def writer(sampler: str, count: int, **options: Any) -> Writer:
+        def write(texts: int) -> Written:
+            task = plan(
+                lm, length=length, samples=texts, sampler=sampler, temperature=temperature, seed=seed, **options
+            )
+            made = list(generations(task, batch=batch))
+            passes = sum(one.passes for one in made) / texts
+            return Written([one.text for one in made], [list(one.tokens) for one in made], passes)
+
+        return Writer(name, sampler, count, write)
+
+    yield writer("any-order", length)
+    for sampler in samplers:
+        for count in steps:
+            block = {"block": math.ceil(2 * length / count)} if sampler == "gibbs" else {}
+            yield writer(sampler, count, steps=count, **block)
+
+
+def causal_writer(name: str, path: Path, *, length: int, seed: int = 0, batch: int = BATCH) -> Writer:
+    """A causal model that writes left to right with its key-value cache; arguments as :func:`masked_writers`."""
+    model, tokenizer = load_causal(path), load_tokenizer(path)
+    before, _ = affixes(tokenizer)
+    if len(before) != 1:
+        raise AnyorderError(f"{path}: texts need one token, like [CLS], to begin with")
+
+    def write(texts: int) -> Written:
+        generator = torch.Generator().manual_seed(seed)
+        rows: list[list[int]] = []
+        while len(rows) < texts:
+            start = torch.tensor(before).expand(min(batch, texts - len(rows)), 1)
+            rows += causal_sample(model, start, length, generator, tokenizer.all_special_ids)[:, 1:].tolist()
+        return Written([str(tokenizer.decode(row)) for row in rows], rows, float(length))
+
+    return Writer(name, "left-to-right, cached", length, write)
+
+
+def real_texts(lm: MaskedLM, path: Path, length: int, count: int) -> Written:
     """The last ``count`` lines of a file that have ``length`` tokens, cut to them.
 
     The last ones, because training holds out the end of a file.
     """
-    from anyorder.training.data import documents
-
     # Some lines are long in letters and short in tokens, so more are kept than needed.
     last: deque[str] = deque(maxlen=8 * count)
     for (line,) in documents(path, unit="line"):
@@ -59,93 +156,59 @@ def real_texts(lm: MaskedLM, path: Path, length: int, count: int) -> list[list[i
         if len(ids) >= length:
             rows.append(ids[:length])
         if len(rows) == count:
-            return rows
+            return Written([str(lm.tokenizer.decode(row)) for row in rows], rows, 0.0)
     raise AnyorderError(f"{path} has only {len(rows)} lines of {length} tokens near its end: ask for fewer texts")
 
 
 def study(
-    lm: MaskedLM,
+    writers: Iterable[Writer],
     *,
-    steps: Sequence[int],
-    length: int = 128,
     texts: int = 64,
-    samplers: Sequence[str] = SAMPLERS,
     judge: Judge | None = None,
-    corpus: Path | None = None,
-    temperature: float = 1.0,
-    seed: int = 0,
+    real: Written | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Iterator[Quality]:
-    """Generate with every sampler at every number of steps and measure; a row as soon as it is known.
-
-    ``parallel`` and ``refine`` take the steps as they are. ``gibbs`` with K steps resamples blocks of ⌈2n/K⌉: half the
-    steps draft the text, the other half go over it once more, so that all three cost K passes a text. The first rows
-    are the real texts (if a corpus is given) and any-order, one token a step.
+    """Let every writer write and measure its texts; a row as soon as it is known.
 
     Args:
-        lm: The model.
-        steps: The numbers of steps, each at most ``length``.
-        length: Tokens of every text.
-        texts: Texts for every row.
-        samplers: Among parallel, refine and gibbs.
+        writers: From :func:`masked_writers` and :func:`causal_writer`.
+        texts: Texts per writer.
         judge: The causal language model behind the generative perplexity.
-        corpus: Real texts, one a line, to compare with and to take the rate of honest repeats from.
-        temperature: Of every sampler.
-        seed: Of every random choice.
+        real: Real texts, to compare with (the first row) and to take the rate of honest repeats from.
         progress: Called with what is done next.
     """
-    for name in samplers:
-        if name not in SAMPLERS:
-            raise AnyorderError(f"the study knows {', '.join(SAMPLERS)}, not {name!r}")
-    if not steps or min(steps) < 2 or max(steps) > length:
-        raise AnyorderError(f"steps must lie between 2 and the length, {length}")
     corpus_rate = 0.0
-    if corpus is not None:
+    if real is not None:
         progress("real texts")
-        rows = real_texts(lm, corpus, length, texts)
-        corpus_rate = adjacent_repeats(rows)
-        spelt = [str(lm.tokenizer.decode(row)) for row in rows]
-        yield _measure("real text", 0, 0.0, 0.0, spelt, rows, judge, corpus_rate)
-
-    def run(name: str, count: int, **options: Any) -> Quality:
-        progress(f"{name}, {count} steps")
+        corpus_rate = adjacent_repeats(real.rows)
+        yield _measure("", "real text", 0, 0.0, real, judge, corpus_rate)
+    for writer in writers:
+        progress(f"{writer.model} {writer.sampler}, {writer.steps} steps")
+        writer.write(1)  # the first call pays for allocations
         start = time.perf_counter()
-        made = lm.generate(length=length, samples=texts, temperature=temperature, seed=seed, sampler=name, **options)
+        written = writer.write(texts)
         seconds = (time.perf_counter() - start) / texts
-        passes = sum(one.passes for one in made) / texts
-        return _measure(
-            name, count, seconds, passes, [g.text for g in made], [list(g.tokens) for g in made], judge, corpus_rate
-        )
-
-    yield run("any-order", length)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a clamped number of steps would be a wrong row
-        for name in samplers:
-            for count in steps:
-                extra = {"block": math.ceil(2 * length / count)} if name == "gibbs" else {}
-                yield run(name, count, steps=count, **extra)
+        yield _measure(writer.model, writer.sampler, writer.steps, seconds, written, judge, corpus_rate)
 
 
 def _measure(
-    name: str,
-    steps: int,
-    seconds: float,
-    passes: float,
-    texts: list[str],
-    rows: list[list[int]],
-    judge: Judge | None,
-    corpus_rate: float,
+    model: str, sampler: str, steps: int, seconds: float, written: Written, judge: Judge | None, corpus_rate: float
 ) -> Quality:
-    judged = judge.perplexity(texts) if judge is not None else None
+    judged = judge.perplexity(written.texts) if judge is not None else None
+    rows = written.rows
     return Quality(
-        sampler=name,
+        model=model,
+        sampler=sampler,
         steps=steps,
+        texts=len(rows),
+        tokens=len(rows[0]),
         seconds=seconds,
-        passes=passes,
+        passes=written.passes,
         perplexity=None if judged is None else judged.perplexity,
+        low=None if judged is None else judged.low,
+        high=None if judged is None else judged.high,
         entropy=unigram_entropy(rows),
         stutter=adjacent_repeats(rows) - corpus_rate,
         distinct_2=distinct_n(rows, 2),
         repetition_3=repetition_n(rows, 3),
-        texts=len(rows),
     )

@@ -1,26 +1,35 @@
-"""What another language model thinks of generated texts."""
+"""What a causal language model thinks of generated texts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import unigram_entropy
+from anyorder.stats import perplexity
+from anyorder.studies.causal import causal_terms, load_causal
+from anyorder.training.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_ROWS = 16  # texts padded to one length
 
 
 @dataclass(frozen=True)
 class GenerativePerplexity:
-    """What a causal language model thinks of some texts, never without their entropy."""
+    """What a judge thinks of some texts, never without their entropy."""
 
-    perplexity: float  # exp of the mean negative log-likelihood of a token
+    perplexity: float  # exp of the mean negative log-likelihood per token, with its 95 % interval over texts
+    low: float
+    high: float
     entropy: float  # nats, :func:`anyorder.metrics.text.unigram_entropy` in the judge's own tokens
     tokens: int  # tokens scored
     texts: int
@@ -45,52 +54,31 @@ class Judge:
                 return int(token)
         return None
 
-    def perplexity(self, texts: Sequence[str], batch: int = 16) -> GenerativePerplexity:
-        """Generative perplexity of ``texts`` together with their entropy.
+    def perplexity(self, texts: Sequence[str]) -> GenerativePerplexity:
+        """Generative perplexity of ``texts`` together with their entropy, in bounded memory.
 
         Texts longer than the judge can read are judged on their beginning; empty texts are left out.
         """
         limit = int(getattr(self.model.config, "max_position_embeddings", 0) or 1024)
         opening = [] if self.start is None else [self.start]
-        rows = []
-        for text in texts:
-            ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-            rows.append([*opening, *ids][:limit])
-        rows = [row for row in rows if len(row) > 1]
+        encoded = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+        rows = [row for row in ([*opening, *ids][:limit] for ids in encoded) if len(row) > 1]
         if not rows:
             raise AnyorderError("no text to judge: generate longer texts")
-        total, count = 0.0, 0
-        # Texts of one length lie together, so that padding costs little.
-        by_length = sorted(rows, key=len)
-        for first in range(0, len(by_length), batch):
-            nll, tokens = self._nll(by_length[first : first + batch])
-            total, count = total + nll, count + tokens
-        bodies = [row[len(opening) :] for row in rows]
-        return GenerativePerplexity(math.exp(total / count), unigram_entropy(bodies), count, len(rows))
-
-    def _nll(self, rows: list[list[int]]) -> tuple[float, int]:
-        """Summed negative log-likelihood of every token but the first of each row, and their number."""
-        width = max(map(len, rows))
-        ids = torch.zeros((len(rows), width), dtype=torch.long)
-        real = torch.zeros((len(rows), width), dtype=torch.bool)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            real[i, : len(row)] = True
-        with torch.inference_mode():
-            logits = self.model(input_ids=ids, attention_mask=real.long()).logits
-        log_p = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-        scored = real[:, 1:]
-        return -float(log_p[scored].double().sum()), int(scored.sum())
+        rows.sort(key=len)  # texts of one length lie together, so that padding costs little
+        log_probs: list[float] = []
+        for first in range(0, len(rows), _ROWS):
+            part = [torch.tensor(row) for row in rows[first : first + _ROWS]]
+            tokens = pad_sequence(part, True, -1)
+            free = tokens >= 0
+            free[:, 0] = False
+            # What fills a row up stands after all that is judged, where a causal model does not look.
+            log_probs += causal_terms(self.model, tokens.clamp(min=0), free, pad_id=None).sum(-1).tolist()
+        counts = [len(row) - 1 for row in rows]
+        entropy = unigram_entropy([row[len(opening) :] for row in rows])
+        return GenerativePerplexity(*perplexity(log_probs, counts), entropy, sum(counts), len(rows))
 
 
-def load_judge(path: str) -> Judge:
+def load_judge(path: str | Path) -> Judge:
     """A causal language model (GPT) from a folder or a Hugging Face name."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
-        raise AnyorderError(f"cannot load the judge {path!r}, which must be a causal LM: {reason}") from error
-    return Judge(model, tokenizer)
+    return Judge(load_causal(path), load_tokenizer(path))

@@ -228,20 +228,21 @@ class SamplerOptions:
         return chain, steps, steps
 
 
-def generations(task: Plan, watch: Watch | None = None) -> Iterator[Generation]:
+def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:
     """Generate, a batch at a time, and yield each text as its batch is finished.
 
     Args:
         task: From :func:`plan`.
         watch: Called after every step with (plan, state, info, texts finished before this batch).
+        batch: Rows generated together; another number means other texts.
     """
     where = task.canvas.layout
     inner = ~task.vocabulary.special[where.tokens] | where.free
     unknown = task.vocabulary.tokenizer.unk_token_id
     if unknown is not None:
         inner |= where.tokens == unknown  # the special tokens around the text go, an unknown word was let stand
-    for start in range(0, task.samples, BATCH):
-        count = min(BATCH, task.samples - start)
+    for start in range(0, task.samples, batch):
+        count = min(batch, task.samples - start)
         tokens = where.tokens.repeat(count, 1)
         log_prob = torch.zeros(tokens.shape, dtype=torch.float64)
         passes = 0
