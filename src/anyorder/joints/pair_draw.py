@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anyorder.joints.fixed_point import fixed_point
 from anyorder.samplers.draw import inverse_cdf
 from anyorder.samplers.parallel import PairDraw
 from anyorder.types import Conditionals
 
-_STEPS = 60  # of eq 5; a draw does not need the sixth digit
+_STEPS, _TOLERANCE = 60, 1e-6  # of eq 5; a draw does not need the sixth digit
 
 
 def pair_draw(conditionals: Conditionals, *, support: int = 16, reach: int = 1) -> PairDraw:
@@ -87,13 +88,19 @@ def _table(
 
 
 def _arnold_gokhale(c: Tensor) -> Tensor:
-    """Eq 5 for a batch of C [P, k, k], from the uniform distribution."""
-    a = torch.full(c.shape[:2], 1.0 / c.shape[1], dtype=c.dtype)[..., None]
-    b = a.mT
-    for _ in range(_STEPS):
-        p = c * (a * b / (a + b).clamp(min=torch.finfo(c.dtype).tiny))
+    """Eq 5 for a batch of C [P, k, k]: the joints, [P, k, k]."""
+    k = c.shape[1]
+    tiny = torch.finfo(c.dtype).tiny
+    p = c
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal p
+        a, b = x[:, :k, None].exp(), x[:, None, k:].exp()
+        p = c * (a * b / (a + b))
         p = p / p.sum((1, 2), keepdim=True)
-        a, b = p.sum(2, keepdim=True), p.sum(1, keepdim=True)
+        return torch.cat([p.sum(2), p.sum(1)], 1).clamp(min=tiny)  # an impossible token keeps a finite logarithm
+
+    fixed_point(step, (k, k), tolerance=_TOLERANCE, max_iterations=_STEPS, accelerate=False, batch=(len(c),))
     return p
 
 
