@@ -1,7 +1,8 @@
-"""Results to a file, a whole window of lines at a time, so that a killed run can go on where it stopped.
+"""Results on disk, line by line, so that a killed run can go on where it stopped.
 
-Windows begin at multiples of their size, counted from the first text: they are a function of the input and not of
-where a run was cut. What is computed together is therefore the same in every run, and so is every byte.
+A *journal* is a file of whole lines and the settings that decide its content. Where the file is the result itself
+(:class:`Results`), the settings lie in a note beside it while it is unfinished; where it is a record of work that may
+be extended later (:class:`Journal`), they are its first line.
 """
 
 from __future__ import annotations
@@ -19,8 +20,39 @@ from anyorder.errors import AnyorderError
 Record = dict[str, Any]
 
 
+def append(path: Path, lines: Iterable[str], *, new: bool = False) -> None:
+    """Write lines at the end of a file (or of a new one), on disk when this returns."""
+    try:
+        with path.open("wb" if new else "ab") as file:
+            file.write("".join(line + "\n" for line in lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out, or make room") from error
+
+
+def same_settings(path: Path, before: dict[str, Any], now: dict[str, Any], remedy: str) -> None:
+    """Refuse to go on with a file that was begun with other settings."""
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise AnyorderError(f"{path} was begun with {name} {before.get(name)!r}, not {value!r}: {remedy}")
+
+
+def line_ends(path: Path) -> list[int]:
+    """0, and the byte offset after each whole line; a line that a crash has torn has no end."""
+    ends = [0]
+    with path.open("rb") as file:
+        for raw in file:
+            if raw.endswith(b"\n"):
+                ends.append(ends[-1] + len(raw))
+    return ends
+
+
 class Results:
-    """An output file that holds whole windows only, beside a note of the settings while it is unfinished.
+    """An output file that holds whole windows of lines only.
+
+    Windows begin at multiples of their size, counted from the first text: they are a function of the input and not of
+    where a run was cut. What is computed together is therefore the same in every run, and so is every byte.
 
     Args:
         path: the file; None is standard output.
@@ -54,32 +86,21 @@ class Results:
 
         Args:
             texts: The input from its beginning; those that are done are taken from it, and must be those in the file.
-            window: Texts a window.
+            window: Texts per window.
             total: Texts in the input, if known: then a finished file is left as it is.
         """
         if self.path is None or self.note is None:
             raise AnyorderError("--resume continues a file: name it with --out")
         if self.note.exists():
-            before = json.loads(self.note.read_text())
-            for name, value in self.settings.items():
-                if before.get(name) != value:
-                    raise AnyorderError(
-                        f"{self.path} was begun with {name} {before.get(name)!r}, not {value!r}: use the same settings "
-                        "or write to another file"
-                    )
+            remedy = "use the same settings or write to another file"
+            same_settings(self.path, json.loads(self.note.read_text()), self.settings, remedy)
         if not self.path.exists():
             return
-        lines = int(self.header is not None)
-        ends = [0]  # byte offsets after each whole line
-        with self.path.open("rb") as file:
-            for raw in file:
-                if raw.endswith(b"\n"):
-                    ends.append(ends[-1] + len(raw))
+        ends, lines = line_ends(self.path), int(self.header is not None)
         done = max(0, len(ends) - 1 - lines)
         keep = done if done == total else done - done % window
         self._compare(self.path, texts, keep)
-        with self.path.open("rb+") as file:
-            file.truncate(ends[keep + lines] if keep else 0)
+        os.truncate(self.path, ends[keep + lines] if keep else 0)
         self.written, self._begun = keep, keep > 0
 
     def _compare(self, path: Path, texts: Iterator[str], keep: int) -> None:
@@ -97,10 +118,9 @@ class Results:
 
     def write(self, lines: list[str]) -> None:
         """Add one window."""
-        header = [] if self._begun or self.header is None else [self.header]
-        data = "".join(line + "\n" for line in [*header, *lines])
+        data = lines if self._begun or self.header is None else [self.header, *lines]
         if self.path is None or self.note is None:
-            sys.stdout.write(data)
+            sys.stdout.write("".join(line + "\n" for line in data))
             sys.stdout.flush()
         else:
             if not self.note.exists():
@@ -108,10 +128,7 @@ class Results:
                 draft = self.note.with_name(self.note.name + ".new")
                 draft.write_text(json.dumps(self.settings))
                 draft.replace(self.note)
-            with self.path.open("ab" if self._begun else "wb") as file:
-                file.write(data.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            append(self.path, data, new=not self._begun)
         self._begun = True
         self.written += len(lines)
 
@@ -123,53 +140,41 @@ class Results:
             self.note.unlink(missing_ok=True)
 
 
-def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Consecutive lists of ``size`` texts; the last may be shorter."""
-    iterator = iter(texts)
-    while window := list(islice(iterator, size)):
-        yield window
-
-
 class Journal:
-    """Finished examples as JSON lines, the settings first. A line that a crash has torn is dropped on resuming."""
+    """Finished examples as JSON lines, the settings first; a torn line is dropped on resuming."""
 
     def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool) -> None:
         self.path = path
         self.records: list[Record] = []
         if resume and path.exists():
             self._read(settings)
-        else:
-            if path.exists():  # nothing finished is ever lost: the last run stays beside the new one
-                os.replace(path, path.with_name(path.name + ".old"))
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps({"settings": settings}) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+            return
+        if path.exists():  # nothing finished is ever lost: the last run stays beside the new one
+            os.replace(path, path.with_name(path.name + ".old"))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+        append(path, [json.dumps({"settings": settings})], new=True)
 
     def _read(self, settings: dict[str, Any]) -> None:
-        raw = self.path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
+        whole = line_ends(self.path)[-1]
         try:
-            lines = [json.loads(line) for line in whole.splitlines()]
-            before = lines[0]["settings"]
-            self.records = [line for line in lines[1:] if "scores" in line]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise AnyorderError(f"{self.path} is not a journal of evaluate pairwise: choose another --out") from error
-        changed = [key for key in settings if before.get(key) != settings[key]]
-        if changed:
-            key = changed[0]
-            raise AnyorderError(
-                f"{self.path} was begun with {key} {before.get(key)!r}, not {settings[key]!r}: "
-                "repeat the earlier settings, or leave out --resume to begin anew"
-            )
-        if len(whole) < len(raw):
-            os.truncate(self.path, len(whole))
+            first, *self.records = [json.loads(line) for line in self.path.read_bytes()[:whole].splitlines()]
+            before = first["settings"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise AnyorderError(f"{self.path} is not a journal of this command: choose another --out") from error
+        same_settings(self.path, before, settings, "repeat the earlier settings, or leave out --resume to begin anew")
+        os.truncate(self.path, whole)
 
     def add(self, record: Record) -> None:
         """Append one finished example, on disk before the next begins."""
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append(self.path, [json.dumps(record)])
         self.records.append(record)
+
+
+def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Consecutive lists of ``size`` texts; the last may be shorter."""
+    iterator = iter(texts)
+    while window := list(islice(iterator, size)):
+        yield window

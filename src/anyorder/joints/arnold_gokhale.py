@@ -78,7 +78,7 @@ def arnold_gokhale(
         tolerance: total variation of the marginals between two steps at which to stop; by default 1e-12 for
             float64 tables and 1e-6 for float32.
         max_iterations: passes over C at most.
-        accelerate: extrapolate between steps (:mod:`anyorder.joints.anderson`). Without, each step lowers the objective.
+        accelerate: extrapolate between steps (:mod:`anyorder.joints.anderson`); without, each lowers the objective.
     """
     c = sum_of_conditionals(log_a_given_b, log_b_given_a)
     return ArnoldGokhale(c, fit(c, tolerance=tolerance, max_iterations=max_iterations, accelerate=accelerate))
