@@ -48,16 +48,13 @@ def load(
         AnyorderError: The checkpoint is missing, damaged, or not a masked LM.
     """
     # Imported here so that `import anyorder` and `anyorder --help` stay cheap.
-    from anyorder.tasks.load import load as _load
+    from anyorder.models.load import read_checkpoint
+    from anyorder.tasks.load import facade
 
-    return _load(
-        name_or_path,
-        allow_pickle=allow_pickle,
-        trust_remote_code=trust_remote_code,
-        device=device,
-        dtype=dtype,
-        token_budget=token_budget,
+    read = read_checkpoint(
+        name_or_path, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device, dtype=dtype
     )
+    return facade(read, token_budget)
 
 
 def __getattr__(name: str) -> Any:

@@ -43,10 +43,10 @@ def evaluate_latency(
     """
     import torch
 
+    import anyorder
     from anyorder.studies.causal import is_causal
     from anyorder.studies.generation import Writer, causal_writer, masked_writers, study
     from anyorder.studies.judge import load_judge
-    from anyorder.tasks.load import load
     from anyorder.tasks.pieces import affixes
     from anyorder.training.tokenizer import load_tokenizer
 
@@ -67,7 +67,7 @@ def evaluate_latency(
                 counts = [k for k in steps or (8, 16, 32, 64) if k < n]
                 samplers = ("parallel",) if counts else ()
                 yield from masked_writers(
-                    name, load(path), length=n, steps=counts, samplers=samplers, seed=seed, batch=batch
+                    name, anyorder.load(path), length=n, steps=counts, samplers=samplers, seed=seed, batch=batch
                 )
 
     with progress() as bar:

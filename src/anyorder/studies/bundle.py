@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM
 
+import anyorder
 from anyorder.errors import AnyorderError
 from anyorder.models.load import BUNDLED
 from anyorder.stats import Interval
@@ -30,7 +31,6 @@ from anyorder.studies.samples import (
     texts,
 )
 from anyorder.tasks.lm import MaskedLM
-from anyorder.tasks.load import load
 from anyorder.training.data import Blocks
 from anyorder.training.tokenizer import load_tokenizer
 
@@ -50,7 +50,7 @@ def bundle(final: Path, target: Path = BUNDLED) -> None:
     model.save_pretrained(target)
     load_tokenizer(final).save_pretrained(target)
     (target / "model.safetensors").chmod(0o644)  # safetensors writes files only their owner can read
-    (target / "README.md").write_text(card(final.parent, load(str(target))), encoding="utf-8")
+    (target / "README.md").write_text(card(final.parent, anyorder.load(target)), encoding="utf-8")
 
 
 def card(run: Path, lm: MaskedLM, blocks: int = 64, blanks: int = 4096, count: int = 20) -> str:

@@ -1,31 +1,14 @@
-"""A checkpoint as a language model: what :func:`anyorder.load` does."""
+"""What was read from a checkpoint, as a language model."""
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING
-
 from anyorder.conditionals.mlm import TOKEN_BUDGET, ModelConditionals
-from anyorder.models.load import read_checkpoint
+from anyorder.models.load import Loaded
 from anyorder.tasks.lm import MaskedLM
 
-if TYPE_CHECKING:
-    import torch
 
-
-def load(
-    name_or_path: str | os.PathLike[str] | None = None,
-    *,
-    allow_pickle: bool = False,
-    trust_remote_code: bool = False,
-    device: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
-    token_budget: int | None = None,
-) -> MaskedLM:
-    """Load a masked LM as a language model; see :func:`anyorder.load`."""
-    read = read_checkpoint(
-        name_or_path, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device, dtype=dtype
-    )
+def facade(read: Loaded, token_budget: int | None = None) -> MaskedLM:
+    """The facade of a model that was read; ``token_budget`` is the tokens of one micro-batch."""
     conditionals = ModelConditionals(
         read.model,
         mask_id=read.mask_id,
