@@ -19,10 +19,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import anyorder
 from anyorder.conditionals import ModelConditionals
-from anyorder.joints import METHODS, PairTables, adaptive, derive, pair_tables
+from anyorder.joints import METHODS, PairTables, adaptive_joint, derive, pair_tables
 from anyorder.joints.arnold_gokhale import arnold_gokhale, fit
+from anyorder.joints.measures import score_pair
 from anyorder.joints.passes import conditional_rows
-from anyorder.metrics.pairwise import PairScore, score_pair
+from anyorder.metrics.pairwise import PairScore
 
 TAIL = 1e-3
 # Captions in the manner of SNLI; the two masked words are adjacent in the first half and apart in the second.
@@ -125,7 +126,7 @@ def support(lm: anyorder.MaskedLM, sentences: int) -> list[Ratio]:
         start = clock()
         whole = derive(pair_tables(lm.conditionals, tokens, a, b), "ag")
         middle = clock()
-        few = adaptive(lm.conditionals, tokens, a, b, tail=TAIL, include=gold)
+        few = adaptive_joint(lm.conditionals, tokens, a, b, tail=TAIL, include=gold)
         times["exact"].append(middle - start)
         times["adaptive"].append(clock() - middle)
         nll["exact"].append(-float(whole.log_prob(*gold)))

@@ -20,11 +20,11 @@ import torch
 from common import Ratio, clock, machine, parser, peak_memory, peak_memory_here, ratio, show, turns
 
 import anyorder
-from anyorder.lm import MaskedLM
+from anyorder.files.reading import Source
 from anyorder.models import build
-from anyorder.scoring.pieces import pieces
-from anyorder.scoring.reading import Source
-from anyorder.scoring.score import Method, score
+from anyorder.tasks.lm import MaskedLM
+from anyorder.tasks.pieces import pieces
+from anyorder.tasks.score import Method, score
 
 BASE: dict[str, Any] = {
     "vocab_size": 28996, "hidden_size": 768, "layers": 12, "heads": 12, "intermediate": 3072, "max_length": 512,

@@ -1,8 +1,30 @@
 """The one exception our users see: a sentence that says what is wrong and what to do."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class AnyorderError(Exception):
     """Bad input or an unusable checkpoint. The message is one line and names the remedy.
 
     The command line prints it as it is and exits with status 2; a library user catches it by name.
     """
+
+
+def choose(name: str, options: Iterable[str], what: str, also: str = "") -> str:
+    """``name`` if it is one of ``options``; else an error that suggests the nearest one.
+
+    Args:
+        name: What the user wrote.
+        options: What it may be.
+        what: What it names, as in "unknown sampler".
+        also: What else would have been possible, to end the sentence.
+    """
+    known = list(options)
+    if name in known:
+        return name
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise AnyorderError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}{also}")

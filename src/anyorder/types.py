@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -83,30 +82,3 @@ class Joint(Protocol):
     def top(self, k: int) -> list[tuple[int, int, float]]:
         """The k most probable pairs as (a, b, probability), best first."""
         ...
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number that was estimated, and how well."""
-
-    value: float
-    standard_error: float
-    samples: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
-
-
-def mean_estimate(values: Tensor) -> Estimate:
-    """The mean of a sample, and its standard error."""
-    each = values.double()
-    return Estimate(float(each.mean()), float(each.std() / len(each) ** 0.5), len(each))
-
-
-def weighted_estimate(parts: list[tuple[float, Estimate]]) -> Estimate:
-    """The mean of independent estimates, each with its weight."""
-    total = sum(weight for weight, _ in parts)
-    value = sum(weight * part.value for weight, part in parts) / total
-    error = sum((weight * part.standard_error) ** 2 for weight, part in parts) ** 0.5 / total
-    return Estimate(value, error, sum(part.samples for _, part in parts))

@@ -12,11 +12,11 @@ from anyorder.chains.efficiency import count_law, efficiency, information, weigh
 from anyorder.chains.family import Family, make_family, masks_of
 from anyorder.chains.mixing import poincare_constant
 from anyorder.chains.simulate import simulate
-from anyorder.chains.study import efficiency_row, parse_masks
 from anyorder.chains.transition import gibbs_matrix, law, masked_matrix
 from anyorder.chains.worlds import World, make_world
 from anyorder.errors import AnyorderError
 from anyorder.masking.priors import Beta, Fixed, Uniform, UniformCount
+from anyorder.studies.lab import efficiency_row, parse_masks
 from chains.small_worlds import exact, worlds
 
 

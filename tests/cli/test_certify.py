@@ -42,14 +42,14 @@ def test_what_a_sampler_is_held_against_is_in_the_table():
 
 
 def test_a_claim_that_fails_is_exit_status_1(monkeypatch):
-    monkeypatch.setattr("anyorder.reports.certify.TOLERANCE", -100.0)
+    monkeypatch.setattr("anyorder.studies.certify.TOLERANCE", -100.0)
     result = run("--sampler", "any-order", "--json")
     assert result.exit_code == 1
     assert not any(row["ok"] for row in json.loads(result.stdout))
 
 
 def test_what_is_finished_survives_an_interrupt(monkeypatch):
-    from anyorder.reports import certify as module
+    from anyorder.studies import certify as module
 
     def interrupted(bench):
         yield next(module._any_order(bench))

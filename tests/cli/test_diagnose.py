@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from anyorder.errors import AnyorderError
-from anyorder.reports.diagnose import Settings, diagnose
-from anyorder.reports.diagnose_page import page
+from anyorder.show.diagnose_page import page
+from anyorder.studies.diagnose import Settings, diagnose
 from running import anyorder
 
 Command = Callable[..., tuple[int, str, str]]

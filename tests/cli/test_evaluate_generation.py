@@ -8,7 +8,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.reports.generation import real_texts
+from anyorder.studies.generation import real_texts
 from running import anyorder
 
 
@@ -63,7 +63,7 @@ def test_a_row_for_every_sampler_and_number_of_steps(command, judge, corpus, tmp
 
 
 def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):
-    rows = real_texts(tiny_lm, corpus, 10, 4)
+    rows = real_texts(tiny_lm, corpus, 10, 4).rows
     assert len(rows) == 4
     assert all(len(row) == 10 for row in rows)
     assert adjacent_repeats(rows) == 0.0

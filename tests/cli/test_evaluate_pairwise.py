@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anyorder.joints import METHODS, derive, pair_tables
-from anyorder.metrics.pairwise import score_pair
+from anyorder.joints.measures import score_pair
 from running import anyorder
 
 LINES = [
@@ -115,10 +115,11 @@ def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
     assert command("--examples", "3", "--out", "run.jsonl", "--resume")[0] == 0
     assert command("--examples", "1", "--out", "run.jsonl")[0] == 0
     assert len((tmp_path / "run.jsonl.old").read_text().splitlines()) == 4
-    (tmp_path / "other.jsonl").write_text("not a journal\n")
+    (tmp_path / "other.jsonl").write_text("a line\nhalf a line")
     status, _, err = command("--out", "other.jsonl", "--resume")
     assert status == 2
     assert "not a journal" in err
+    assert (tmp_path / "other.jsonl").read_text() == "a line\nhalf a line"
 
 
 def test_three_tokens_on_a_support(command):

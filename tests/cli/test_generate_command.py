@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anyorder.cli.trace import Tracer
-from anyorder.generate import generations, plan
+from anyorder.show.trace import Tracer
+from anyorder.tasks.generate import generations, plan
 from running import anyorder
 
 
@@ -72,13 +72,13 @@ def test_a_terminal_is_redrawn_with_colour(tiny_lm, sampler):
 
 
 def test_interruption_leaves_what_is_finished(command, monkeypatch):
-    import anyorder.generate
+    import anyorder.tasks.generate
 
     def interrupted(task, watch):
         yield from list(generations(task, watch))[:2]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(anyorder.generate, "generations", interrupted)
+    monkeypatch.setattr(anyorder.tasks.generate, "generations", interrupted)
     status, out, err = command("--length", "4", "--samples", "5", "--json")
     assert status == 130
     assert len(json.loads(out)) == 2

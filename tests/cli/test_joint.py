@@ -69,9 +69,9 @@ def test_bad_input_is_one_line(command, arguments, message):
 
 
 def test_too_large_for_memory_is_said_before_starting(command, monkeypatch):
-    from anyorder.joints import tables
+    from anyorder import memory
 
-    monkeypatch.setattr(tables, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     status, _, err = command(TEXT)
     assert status == 2
     assert "--tail 1e-3" in err

@@ -99,7 +99,7 @@ def test_a_reducible_world_is_reported(command: Command, tmp_path: Path) -> None
     [
         (("mixing", "--world", "ising-clik"), "did you mean 'ising-clique'"),
         (("mixing", "--n", "3", "--block", "4"), "sizes from 1 to 3"),
-        (("mixing", "--n", "60"), "needs about"),
+        (("mixing", "--n", "60"), "are free"),
         (("mixing", "--coupling", "weak"), "cannot read coupling"),
         (("mixing", "--kernel", "gibs"), "did you mean 'gibbs'"),
         (("mixing", "--plot", "nowhere/m.png"), "no folder"),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anyorder.conditionals import ModelConditionals
-from anyorder.conditionals.heads import head_of
 from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
 from tiny import FAMILIES
 from tiny import tiny_model as float_model
 

@@ -9,8 +9,7 @@ from anyorder.conditionals import random_joint
 from anyorder.errors import AnyorderError
 from anyorder.joints import METHODS, arnold_gokhale, derive, hcb, many, many_tables, mrf, pair_tables
 from anyorder.joints.many import ManyTables, many_hcb, many_mrf, many_mrf_logit, many_product
-from anyorder.metrics.pairwise import score_pair
-from anyorder.metrics.pairwise_many import score_many
+from anyorder.joints.measures import score_many, score_pair
 
 ALL = slice(None)
 

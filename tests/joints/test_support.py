@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from anyorder.errors import AnyorderError
-from anyorder.joints import adaptive, arnold_gokhale, pair_tables
-from anyorder.joints.support import _PROBES, _Z, _fit, _Probes, _Rows
+from anyorder.joints import adaptive_joint, arnold_gokhale, pair_tables
+from anyorder.joints.support import _PROBES, _Z, _Direction, _fit, _Probes
 from anyorder.joints.tables import masked_marginals
 from joints.known_tables import Pair
 
@@ -29,7 +29,7 @@ def world(seed: int, vocab_size: int = 300) -> Pair:
 
 def test_whole_vocabulary_is_exact():
     table = world(0, 40)
-    q = adaptive(table, TEXT, 0, 1, start=40)
+    q = adaptive_joint(table, TEXT, 0, 1, start=40)
     torch.testing.assert_close(q.rows(ALL).exp(), table.p, atol=1e-9, rtol=0)
     assert (q.rows_asked, q.tail, q.outside) == (80, 0.0, 0.0)
 
@@ -38,7 +38,7 @@ def test_known_rows_of_a_joint_give_its_regions_exactly():
     """With a part of the rows of a compatible model, I, II and III are the joint given that it is not in IV."""
     table = world(1, 60)
     p = table.p
-    known = (_Rows(table, TEXT, 0, 1, lambda n: None), _Rows(table, TEXT, 1, 0, lambda n: None))
+    known = (_Direction(table, TEXT, 0, 1, lambda n: None), _Direction(table, TEXT, 1, 0, lambda n: None))
     known[0].ask(torch.tensor([0, 1, 2, 7, 9]))
     known[1].ask(torch.tensor([0, 3, 4, 30]))
     joint = _fit(known, masked_marginals(table, TEXT, 0, 1))
@@ -53,7 +53,7 @@ def test_known_rows_of_a_joint_give_its_regions_exactly():
 
 
 def test_it_is_a_distribution_and_the_contract_holds():
-    q = adaptive(world(2), TEXT, 0, 1, tail=0.01, start=20)
+    q = adaptive_joint(world(2), TEXT, 0, 1, tail=0.01, start=20)
     p = q.rows(ALL).exp()
     assert 0 < q.outside < 0.5
     assert q.rows_asked < 600
@@ -71,7 +71,7 @@ def test_the_certificate_is_honest():
     within, runs = 0, 50
     for seed in range(runs):
         table = world(seed)
-        q = adaptive(table, TEXT, 0, 1, tail=0.01, start=16, seed=seed)
+        q = adaptive_joint(table, TEXT, 0, 1, tail=0.01, start=16, seed=seed)
         p = table.p
         for side, ids in enumerate(q.support):
             p = p.index_fill(side, ids, 0.0)
@@ -84,7 +84,7 @@ def test_the_certificate_is_honest():
 def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
     table = world(5)
     p = table.p
-    loose, tight = (adaptive(table, TEXT, 0, 1, tail=t, start=8) for t in (0.05, 0.003))
+    loose, tight = (adaptive_joint(table, TEXT, 0, 1, tail=t, start=8) for t in (0.05, 0.003))
     assert loose.rows_asked < tight.rows_asked < 600
     assert tight.tail <= 0.003
     distance = [float((q.rows(ALL).exp() - p).abs().sum()) / 2 for q in (loose, tight)]
@@ -97,7 +97,7 @@ def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
 def test_the_plan_takes_the_fewest_rows(tail):
     table = world(7, 120)
     masked = masked_marginals(table, TEXT, 0, 1)[1]
-    rows = _Rows(table, TEXT, 1, 0, lambda n: None)
+    rows = _Direction(table, TEXT, 1, 0, lambda n: None)
     rows.ask(masked.topk(10).indices)
     sample = _Probes(rows, torch.arange(10), masked, torch.Generator().manual_seed(0))
     sample.draw(_PROBES)
@@ -114,7 +114,7 @@ def test_the_plan_takes_the_fewest_rows(tail):
 
 
 def test_included_tokens_are_in_the_support():
-    q = adaptive(world(6), TEXT, 0, 1, tail=0.05, start=8, include=(299, 288))
+    q = adaptive_joint(world(6), TEXT, 0, 1, tail=0.05, start=8, include=(299, 288))
     assert 299 in q.support[0].tolist()
     assert 288 in q.support[1].tolist()
 
@@ -125,11 +125,11 @@ def test_close_to_the_exact_mode_on_a_model(tiny_lm):
     tables = pair_tables(tiny_lm.conditionals, tokens, 3, 5)
     exact = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
     v = tables.vocab_size
-    whole = adaptive(tiny_lm.conditionals, tokens, 3, 5, start=v)
+    whole = adaptive_joint(tiny_lm.conditionals, tokens, 3, 5, start=v)
     torch.testing.assert_close(whole.rows(ALL).exp(), exact.rows(ALL).double().exp(), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("tail", [0.0, 1.5, -1.0])
 def test_a_tail_that_is_no_probability(tail):
     with pytest.raises(AnyorderError, match="between 0 and 1"):
-        adaptive(world(0, 10), TEXT, 0, 1, tail=tail)
+        adaptive_joint(world(0, 10), TEXT, 0, 1, tail=tail)

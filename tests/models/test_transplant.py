@@ -5,8 +5,9 @@ import pytest
 import torch
 from transformers import AutoModel, BertTokenizer
 
+from anyorder import load
 from anyorder.errors import AnyorderError
-from anyorder.models.load import load, load_encoder
+from anyorder.models.load import load_encoder
 from anyorder.models.transplant import carry, start_bias, transplant
 from anyorder.text.vocabulary import vocabulary
 from tiny import SPECIAL, VOCAB, tiny_model, tiny_tokenizer

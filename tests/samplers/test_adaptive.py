@@ -10,9 +10,9 @@ import torch
 
 from anyorder.conditionals import chain_edges, ising, random_joint
 from anyorder.errors import AnyorderError
-from anyorder.reports.exact import Lookup, empirical_tv, floor
 from anyorder.samplers import adaptive, gibbs, run, stream
 from anyorder.samplers.adaptive import grow, mutual_influence
+from anyorder.studies.exact import Lookup, empirical_tv, floor
 
 
 def _g(seed: int = 0) -> torch.Generator:

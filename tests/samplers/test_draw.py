@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anyorder.conditionals import random_joint
 from anyorder.samplers import draw as draw_module
-from anyorder.samplers.draw import ask, choose, draw_from, entropy_of, first, inverse_cdf, pack, place, uniforms
+from anyorder.samplers.draw import ask, draw_from, entropy_of, first, first_among, inverse_cdf, pack, place, uniforms
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,9 +74,9 @@ def test_pack_first_and_choose():
     assert pack(mask[1:2]).tolist() == [[-1]]
     rank = torch.tensor([[3.0, 1.0, torch.inf, 2.0]]).double()
     assert first(rank, torch.tensor([4])).tolist() == [[1, 3, 0]]
-    assert choose(rank, torch.tensor([[True, False, True, True]]), 1).tolist() == [[3]]
-    assert choose(rank, torch.tensor([[False, False, True, False]]), 1).tolist() == [[-1]]
-    assert choose(rank, torch.tensor([[True, True, True, True]]), 2).tolist() == [[1, 3]]
+    assert first_among(rank, torch.tensor([[True, False, True, True]]), 1).tolist() == [[3]]
+    assert first_among(rank, torch.tensor([[False, False, True, False]]), 1).tolist() == [[-1]]
+    assert first_among(rank, torch.tensor([[True, True, True, True]]), 2).tolist() == [[1, 3]]
 
 
 def test_asking_in_chunks_changes_nothing(monkeypatch, counting):

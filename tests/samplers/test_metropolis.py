@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from anyorder.conditionals import random_joint
-from anyorder.reports.exact import Lookup, mrf_joint
 from anyorder.samplers import metropolis, run, stream, warper
+from anyorder.studies.exact import Lookup, mrf_joint
 
 V, N = 3, 3
 

@@ -7,12 +7,12 @@ import torch
 
 from anyorder.conditionals import Table, ising, random_joint
 from anyorder.errors import AnyorderError
-from anyorder.reports.exact import empirical_tv, floor
 from anyorder.samplers import any_order, parallel, run
 from anyorder.samplers.draw import entropy_of, inverse_cdf
 from anyorder.samplers.orders import UNCERTAINTY
 from anyorder.samplers.parallel import COMMITS
 from anyorder.samplers.warpers import warper
+from anyorder.studies.exact import empirical_tv, floor
 
 
 def _g(seed: int = 0) -> torch.Generator:

@@ -6,14 +6,12 @@ from itertools import pairwise, permutations
 
 import pytest
 import torch
-from scipy import stats
 from torch import Tensor
 
 from anyorder.conditionals import Table, chain_edges, ising, random_joint
 from anyorder.errors import AnyorderError
 from anyorder.scoring import bound, chain, left_to_right, pll, pll_word, random_ranks
 from anyorder.scoring.bound import strata
-from anyorder.scoring.student import widening
 
 
 def generator(seed: int) -> torch.Generator:
@@ -173,8 +171,3 @@ def test_strata_cover_every_count_once(size: int) -> None:
         assert (edges[0], edges[-1]) == (0, size)
         assert all(a < b for a, b in pairwise(edges))
         assert samples // (len(edges) - 1) >= min(samples, 4)
-
-
-def test_widening_is_students() -> None:
-    for freedom in (1.0, 1.3, 2.0, 7.5, 40.0):
-        assert widening(freedom) == pytest.approx(stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975), rel=1e-3)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyorder.chains.transition import Array, Matrix, assemble, block_law, block_states, gibbs_matrix, joint, law
 from anyorder.conditionals.table import Table
-from anyorder.errors import AnyorderError
+from anyorder.errors import choose
 from anyorder.samplers.adaptive import grow, mutual_influence
 
 KERNELS = ("gibbs", "parallel", "adaptive", "metropolis")
@@ -38,16 +38,15 @@ class Kernel:
 def make_kernel(table: Table, name: str, block: int, seed: int = 0) -> Kernel:
     """The kernel ``name`` at block size ``block``; Metropolis moves one position whatever it is."""
     truth = law(table)
-    match name:
+    match choose(name, KERNELS, "kernel"):
         case "gibbs":
             return Kernel(name, block, gibbs_matrix(table, block), truth, True)
         case "parallel":
             return Kernel(name, block, gibbs_matrix(table, block, parallel=True), truth, True)
         case "adaptive":
             return Kernel(name, block, adaptive_matrix(table, block, seed=seed), truth, False)
-        case "metropolis":
+        case _:
             return Kernel(name, 1, metropolis_matrix(table), mrf_law(table), True)
-    raise AnyorderError(f"unknown kernel {name!r}: choose one of {', '.join(KERNELS)}")
 
 
 def single_conditionals(table: Table) -> Array:

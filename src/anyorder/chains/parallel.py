@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 
 from anyorder.chains.transition import Array, block_law, joint, product_law
-from anyorder.chains.worlds import require_memory
+from anyorder.chains.worlds import check_memory
 from anyorder.conditionals.table import Table
 from anyorder.errors import AnyorderError
 
@@ -83,7 +83,7 @@ def decoding_law(table: Table, schedule: list[int], temperature: float = 1.0) ->
     if temperature <= 0:
         raise AnyorderError(f"the temperature must be above 0, not {temperature}")
     p = joint(table)
-    require_memory(8.0 * p.size * (2**n + 4), f"every conditional of {p.size} states")
+    check_memory(8.0 * p.size * (2**n + 4), f"every conditional of {p.size} states")
     conditionals: dict[tuple[int, frozenset[int]], Array] = {}
 
     def conditional(t: int, given: frozenset[int]) -> Array:

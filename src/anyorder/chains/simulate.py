@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anyorder.chains.efficiency import terms, weighted_masks
 from anyorder.chains.family import Family, Mask
 from anyorder.chains.transition import Array, block_states
-from anyorder.chains.worlds import require_memory
+from anyorder.chains.worlds import check_memory
 from anyorder.errors import AnyorderError
 
 _NEWTON_STEPS = 50
@@ -104,7 +104,7 @@ def _weights(
     p, v, n = family.p.ravel(), family.p.shape[0], family.length
     sets = {a for mask, _ in masks for a, _ in terms(mask, loss)}
     need = 16.0 * repeats * sum(float(v) ** (n - len(a)) for a in sets)
-    require_memory(need, f"fitting {repeats} times at once on {len(masks)} masks of {n} positions")
+    check_memory(need, f"fitting {repeats} times at once on {len(masks)} masks of {n} positions")
     weights: dict[Mask, Array] = {}
 
     def add(mask: Mask, count: Array) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anyorder.chains.worlds import require_memory
+from anyorder.chains.worlds import check_memory
 from anyorder.conditionals.table import Table
 from anyorder.errors import AnyorderError
 
@@ -116,7 +116,7 @@ def assemble(table: Table, block: int, weights: dict[tuple[int, ...], Array]) ->
     is_sparse = reachable < _SPARSE_BELOW * m
     # Its nonzeros with their indices, or the dense matrix and the powers the analysis makes of it; the sums over S.
     need = 8.0 * m * ((4 * reachable if is_sparse else 8 * m) + len(subsets))
-    require_memory(need, f"the transition matrix of {m} states with blocks of {block}")
+    check_memory(need, f"the transition matrix of {m} states with blocks of {block}")
     column = {d: i for i, d in enumerate(subsets)}
     total = np.zeros((len(subsets), m))  # Σ_{S ⊇ D} w_S, by D
     for s, weight in weights.items():

@@ -6,7 +6,6 @@ one axis serves all plots. A file of probabilities is a world too.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -15,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
 from anyorder.conditionals.table import Table, chain_edges, clique_edges, hidden_markov, ising
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
+from anyorder.memory import require_memory
 
 # Beyond this many nats between the likeliest and the unlikeliest state, products of float64 probabilities underflow.
 MAX_LOG_RANGE = 600.0
@@ -114,12 +113,7 @@ def make_world(name: str, *, n: int = 6, coupling: float = 1.0, seed: int = 0, v
     """
     if Path(name).suffix in {".json", ".npy"}:
         return _from_file(Path(name))
-    if name not in _WORLDS:
-        near = difflib.get_close_matches(name, WORLD_NAMES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise AnyorderError(
-            f"unknown world {name!r}: {hint}choose one of {', '.join(WORLD_NAMES)}, or a .json/.npy file"
-        )
+    choose(name, WORLD_NAMES, "world", also=", or a .json/.npy file")
     if n < 1:
         raise AnyorderError(f"a world needs at least one position, not {n}: use --n 2 or more")
     if vocab < 2:
@@ -128,7 +122,7 @@ def make_world(name: str, *, n: int = 6, coupling: float = 1.0, seed: int = 0, v
         raise AnyorderError(f"the coupling must be a finite number, not {coupling}")
     words = {"random": vocab, "hmm": vocab, "shift": n + 1}.get(name, 2)
     # A table holds its joint, the list of its states and a few temporaries of that size.
-    require_memory(8.0 * 2.0 ** min(n * math.log2(words), 900) * (n + 4), f"a table of {words}^{n} states")
+    check_memory(8.0 * 2.0 ** min(n * math.log2(words), 900) * (n + 4), f"a table of {words}^{n} states")
     edges, make = _WORLDS[name]
     table = make(n, coupling, vocab, torch.Generator().manual_seed(seed))
     finite = table.log_joint[torch.isfinite(table.log_joint)]
@@ -156,21 +150,9 @@ def _from_file(path: Path) -> World:
     return World(str(path), table, float("nan"), tuple(clique_edges(p.ndim)))
 
 
-def require_memory(needed: float, what: str, available: float | None = None) -> None:
-    """Refuse, with the estimate, work that would not fit in half of the free memory."""
-    available = float(psutil.virtual_memory().available) if available is None else available
-    if needed > available / 2:
-        raise AnyorderError(
-            f"{what} needs about {_bytes(needed)} and {_bytes(available)} is free: use fewer positions or words"
-        )
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} PB"
+def check_memory(needed: float, what: str) -> None:
+    """Refuse what would not fit in half of the free memory: these are estimates."""
+    require_memory(needed, what, "use fewer positions or words", share=0.5)
 
 
 def parse_numbers(text: str, what: str = "coupling", points: int = 10) -> list[float]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
-from anyorder.errors import AnyorderError
-from anyorder.reports.figure import check_plot_path
+from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.errors import AnyorderError, choose
+from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:
-    from anyorder.reports.certify import Verdict
+    from anyorder.studies.certify import Verdict
 
 NO_CLAIM = "shown only"
 
@@ -41,8 +41,8 @@ def certify(
     if draws < 10 or repeats < 2:
         raise AnyorderError("a certificate needs at least 10 draws and 2 repeats: raise --draws or --repeats")
     check_plot_path(plot)
-    from anyorder.reports.certify import SAMPLERS, WORLDS
-    from anyorder.reports.certify import certify as study
+    from anyorder.studies.certify import SAMPLERS, WORLDS
+    from anyorder.studies.certify import certify as study
 
     chosen = tuple(dict.fromkeys(choose(name, SAMPLERS, "sampler") for name in sampler or SAMPLERS))
     verdicts: list[Verdict] = []
@@ -61,7 +61,7 @@ def certify(
     else:
         _show(verdicts)
     if plot is not None and verdicts:
-        from anyorder.reports.certify_plot import plot as draw
+        from anyorder.show.certify_plot import plot as draw
 
         draw(verdicts, plot)
     if interrupted:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from anyorder.errors import AnyorderError
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from anyorder.lm import MaskedLM
+    from anyorder.tasks.lm import MaskedLM
 
 T = TypeVar("T")
 
@@ -39,16 +36,6 @@ def load_model(name: str | None, allow_pickle: bool = False) -> MaskedLM:
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
     print(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def choose(value: str, allowed: Iterable[str], what: str) -> str:
-    """``value`` if it is one of ``allowed``; else an error that suggests the nearest name."""
-    names = list(allowed)
-    if value in names:
-        return value
-    near = difflib.get_close_matches(value, names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise AnyorderError(f"unknown {what} {value!r}: {hint}choose one of {', '.join(names)}")
 
 
 @contextmanager

@@ -11,16 +11,15 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
 from anyorder.cli.score import METHODS
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
-    from anyorder.scoring.score import Method
+    from anyorder.tasks.score import Method
 
 _EXAMPLE = (
     "Example: anyorder compare 'The cats sleep.' 'The cats sleeps.'   or   anyorder compare --data blimp/*.jsonl.xz"
@@ -50,7 +49,7 @@ def compare(
     allow_pickle: PickleOption = False,
 ) -> None:
     """Compare two sentences, or score files of minimal pairs: accuracy by paradigm and method, with 95 % intervals."""
-    from anyorder.scoring.score import Method
+    from anyorder.tasks.score import Method
 
     names = [choose(name, METHODS, "method") for name in dict.fromkeys(method or METHODS)]
     methods = [Method(name, samples=samples if name == "bound" else None, seed=seed) for name in names]
@@ -68,7 +67,7 @@ def _two(a: str, b: str, methods: list[Method], model: str | None, allow_pickle:
     from rich.console import Console
     from rich.table import Table
 
-    from anyorder.evaluation.minimal_pairs import compare as compare_two
+    from anyorder.studies.minimal_pairs import compare as compare_two
 
     rows = compare_two(load_model(model, allow_pickle), a, b, methods)
     if json:
@@ -89,7 +88,7 @@ def _files(
     from rich.console import Console
     from rich.table import Table
 
-    from anyorder.evaluation.minimal_pairs import accuracies, read_pairs
+    from anyorder.studies.minimal_pairs import accuracies, read_pairs
 
     pairs = [pair for path in files for pair in read_pairs(path, limit)]
     lm = load_model(model, allow_pickle)

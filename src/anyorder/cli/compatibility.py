@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +11,11 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
-from anyorder.errors import AnyorderError
+from anyorder.errors import choose
 
 
 def register(app: typer.Typer) -> None:
@@ -43,51 +41,17 @@ def compatibility(
     """
     choose(scheme, ("random", "contiguous"), "scheme")
     lm = load_model(model, allow_pickle)
-    from anyorder.joints.compatibility import Compatibility
-    from anyorder.joints.compatibility import compatibility as measure
+    from anyorder.tasks.compatibility import chosen_pairs, compatibilities, summary_of
 
-    pairs = _pairs(lm, source, scheme, examples, seed)
-    rows: list[dict[str, Any]] = []
-    found: list[Compatibility] = []
+    pairs = chosen_pairs(lm, source, scheme, examples, seed)
     with progress(quiet=json) as bar:
-        for example in bar.track(pairs, description="pairs"):
-            result = measure(lm.conditionals, example.tokens, example.a, example.b, top=top)
-            found.append(result)
-            words = lm.tokenizer.convert_ids_to_tokens
-            row = result.to_dict()
-            row["worst"] = words(list(result.worst))
-            rows.append({"line": example.line, "gold": words(list(example.gold)), **row})
-    names = ("mean", "median", "max", "residual", "expected_residual")
-    summary = {name: sum(getattr(r, name) for r in found) / len(found) for name in names}
-    summary["max"] = max(r.max for r in found)
+        rows = list(bar.track(compatibilities(lm, pairs, top), total=len(pairs), description="pairs"))
+    summary = summary_of(rows)
     settings = {"model": lm.name, "source": source, "top": top, "scheme": scheme, "seed": seed, "pairs": len(rows)}
     if json:
         print_json({"rows": rows, "summary": summary, "settings": settings})
     else:
         _print(rows, summary)
-
-
-def _pairs(lm: Any, source: str, scheme: str, examples: int, seed: int) -> list[Any]:
-    from anyorder.evaluation.pairs import Example, draw_examples, text_pairs
-
-    if _is_file(source):
-        return draw_examples(lm, source, scheme, examples, seed).examples
-    if "___" in source or str(lm.tokenizer.mask_token) in source:
-        from anyorder.joints.text import read_pair
-
-        tokens, a, b = read_pair(lm, source)
-        return [Example(1, tokens, (a, b))]
-    pairs = list(text_pairs(lm, source))
-    if not pairs:
-        raise AnyorderError("the text has no two adjacent tokens: give a longer one, or a file with a text a line")
-    return pairs
-
-
-def _is_file(source: str) -> bool:
-    try:
-        return Path(source).is_file()
-    except OSError:  # a long text is no file name
-        return False
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:

@@ -9,10 +9,10 @@ import typer
 
 from anyorder.cli.common import JsonOption, PickleOption, SeedOption, load_model, print_json, progress
 from anyorder.errors import AnyorderError
-from anyorder.reports.figure import check_plot_path
+from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:
-    from anyorder.reports.diagnose import Diagnosis
+    from anyorder.studies.diagnose import Diagnosis
 
 
 def register(app: typer.Typer) -> None:
@@ -52,9 +52,9 @@ def diagnose(
         raise AnyorderError("diagnose needs texts: name a file with --data")
     check_plot_path(out, (".html", ".htm"))
     from anyorder.chains.worlds import parse_numbers
-    from anyorder.reports.diagnose import Settings
-    from anyorder.reports.diagnose import diagnose as study
-    from anyorder.scoring.reading import Source
+    from anyorder.files.reading import Source
+    from anyorder.studies.diagnose import Settings
+    from anyorder.studies.diagnose import diagnose as study
 
     settings = Settings(
         texts=texts,
@@ -90,7 +90,7 @@ def diagnose(
 
 def _report(found: Diagnosis, out: Path | None, json: bool) -> None:
     if out is not None:
-        from anyorder.reports.diagnose_page import page
+        from anyorder.show.diagnose_page import page
 
         try:
             out.write_text(page(found), encoding="utf-8")

@@ -13,9 +13,7 @@ from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOptio
 from anyorder.errors import AnyorderError
 
 if TYPE_CHECKING:
-    from anyorder.reports.generation import Quality
-
-_COLUMNS = ("sampler", "steps", "seconds", "passes", "perplexity", "entropy", "stutter", "distinct_2", "repetition_3")
+    from anyorder.studies.generation import Quality
 
 
 def generation(
@@ -51,11 +49,15 @@ def generation(
     if out is not None and not out.parent.is_dir():
         raise AnyorderError(f"no folder {out.parent} to write into: create it first")
     lm = load_model(model, allow_pickle)
-    from anyorder.metrics.text import load_judge
-    from anyorder.reports.generation import study
+    from anyorder.studies.generation import masked_writers, real_texts, study
+    from anyorder.studies.judge import load_judge
 
     critic = load_judge(judge) if judge is not None else None
     names = [name.strip() for name in samplers.split(",")]
+    writers = list(
+        masked_writers(lm.name, lm, length=length, steps=numbers, samplers=names, temperature=temperature, seed=seed)
+    )
+    real = real_texts(lm, corpus, length, texts) if corpus is not None else None
     settings = {
         "model": lm.name, "length": length, "texts": texts, "steps": numbers, "samplers": names, "judge": judge,
         "corpus": None if corpus is None else corpus.name, "temperature": temperature, "seed": seed,
@@ -63,12 +65,11 @@ def generation(
     rows: list[Quality] = []
     interrupted = False
     with progress() as bar:
-        task = bar.add_task("starting", total=len(names) * len(numbers) + 1 + (corpus is not None))
+        task = bar.add_task("starting", total=len(writers) + (real is not None))
         try:
             for row in study(
-                lm, steps=numbers, length=length, texts=texts, samplers=names, judge=critic, corpus=corpus,
-                temperature=temperature, seed=seed, progress=lambda what: bar.update(task, description=what),
-            ):  # fmt: skip
+                writers, texts=texts, judge=critic, real=real, progress=lambda what: bar.update(task, description=what)
+            ):
                 rows.append(row)
                 bar.advance(task)
         except KeyboardInterrupt:
@@ -76,34 +77,26 @@ def generation(
     result = {"rows": [row.to_dict() for row in rows], "settings": settings}
     if out is not None and rows:
         _write(out, rows, result)
-    print_json(result) if as_json else print(_table(rows))
+    if as_json:
+        print_json(result)
+    else:
+        from rich.console import Console
+
+        from anyorder.show.generation import generation_table
+
+        Console().print(generation_table(rows))
     if interrupted:
         print(f"anyorder: interrupted, {len(rows)} rows finished", file=sys.stderr)
         raise typer.Exit(130)
 
 
 def _write(out: Path, rows: list[Quality], result: dict[str, Any]) -> None:
-    from anyorder.reports.generation import plot
+    from anyorder.show.generation import generation_markdown, plot_generation
 
     out.mkdir(exist_ok=True)
     (out / "generation.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (out / "generation.md").write_text(_table(rows) + "\n", encoding="utf-8")
-    plot(rows, out / "generation.png")
-
-
-def _table(rows: list[Quality]) -> str:
-    """A Markdown table, which a terminal shows as well as a page does."""
-    lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS)]
-    for row in rows:
-        cells = [_cell(getattr(row, column)) for column in _COLUMNS]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    (out / "generation.md").write_text(generation_markdown(rows) + "\n", encoding="utf-8")
+    plot_generation(rows, out / "generation.png")
 
 
 def register(app: typer.Typer) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -42,29 +43,42 @@ def evaluate_latency(
     """
     import torch
 
-    from anyorder.evaluation.causal import is_causal
-    from anyorder.evaluation.latency import latency
+    import anyorder
+    from anyorder.studies.causal import is_causal
+    from anyorder.studies.generation import Writer, causal_writer, masked_writers, study
+    from anyorder.studies.judge import load_judge
+    from anyorder.tasks.pieces import affixes
+    from anyorder.training.tokenizer import load_tokenizer
 
     chosen = named_models([*models, *(more or [])])
-    judges = [judge] if judge else [path for path in chosen.values() if is_causal(path)]
+    causal = {name: is_causal(path) for name, path in chosen.items()}
+    judges = [judge] if judge else [path for name, path in chosen.items() if causal[name]]
     if not judges:
         raise AnyorderError("no causal model to judge the texts: name one with --judge")
+
+    def writers() -> Iterator[Writer]:
+        for name, path in chosen.items():
+            n = length - sum(map(len, affixes(load_tokenizer(path))))
+            if n < 2:
+                raise AnyorderError(f"{name} has no room in {length} tokens: raise --length")
+            if causal[name]:
+                yield causal_writer(name, path, length=n, seed=seed, batch=batch)
+            else:
+                counts = [k for k in steps or (8, 16, 32, 64) if k < n]
+                samplers = ("parallel",) if counts else ()
+                yield from masked_writers(
+                    name, anyorder.load(path), length=n, steps=counts, samplers=samplers, seed=seed, batch=batch
+                )
+
     with progress() as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            task = tasks[what] if what in tasks else tasks.setdefault(what, bar.add_task(what, total=total))
-            bar.update(task, completed=done)
-
-        rows = latency(
-            chosen,
-            judges[0],
-            texts=texts,
-            length=length,
-            batch=batch,
-            steps=steps or (8, 16, 32, 64),
-            seed=seed,
-            progress=report,
+        task = bar.add_task("starting", total=None)
+        rows = list(
+            study(
+                writers(),
+                texts=texts,
+                judge=load_judge(judges[0]),
+                progress=lambda what: bar.update(task, description=what),
+            )
         )
     settings = {
         "models": {name: str(path) for name, path in chosen.items()},
@@ -77,15 +91,8 @@ def evaluate_latency(
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
         return
-    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table("model", "sampler", "steps", "seconds", "PPL", "95 %", "entropy", "distinct", "stutter", box=SIMPLE)
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for r in rows:
-        quality = (f"{r.perplexity:.1f}", f"{r.low:.1f} to {r.high:.1f}", f"{r.entropy:.2f}")
-        table.add_row(
-            r.model, r.sampler, str(r.steps), f"{r.seconds:.2f}", *quality, f"{r.distinct_2:.3f}", f"{r.stutter:.4f}"
-        )
-    Console().print(table)
+    from anyorder.show.generation import generation_table
+
+    Console().print(generation_table(rows))

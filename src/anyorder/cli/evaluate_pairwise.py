@@ -12,13 +12,12 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
-from anyorder.errors import AnyorderError
-from anyorder.reports.figure import check_plot_path
+from anyorder.errors import AnyorderError, choose
+from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:
     from anyorder.metrics.pairwise import PairwiseRow
@@ -71,8 +70,9 @@ def evaluate_pairwise(
     choose(scheme, ("random", "contiguous"), "scheme")
     check_plot_path(plot)
     lm = load_model(model, allow_pickle)
-    from anyorder.evaluation.pairs import draw_examples
-    from anyorder.evaluation.pairwise import Journal, by_distance, run, table
+    from anyorder.files.journal import Journal
+    from anyorder.studies.pairwise import by_distance, run, table
+    from anyorder.tasks.pairs import draw_examples
 
     if size > 2:
         from anyorder.joints.many import check_size
@@ -110,7 +110,7 @@ def evaluate_pairwise(
         )
     rows = table(records, methods, seed)
     if plot is not None:
-        from anyorder.joints.plot import distance_plot
+        from anyorder.show.joint_plot import distance_plot
 
         distance_plot(records, plot, title=f"{Path(lm.name).name}, {Path(data).name}, {scheme} pairs")
     settings |= {

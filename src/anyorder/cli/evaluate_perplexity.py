@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
-    from anyorder.evaluation.perplexity import Perplexity
+    from anyorder.studies.perplexity import Perplexity
 
 _EPILOG = (
     "Example: anyorder evaluate perplexity --models bert=runs/bert/final gpt=runs/gpt/final --data wiki.train.raw.xz "
@@ -66,7 +66,7 @@ def evaluate_perplexity(
     Table 2: --length 128. Table 3: --length 50 --unit line --padding masked --padding predicted; the rows of
     "predicted" come twice, counting words only, and counting [PAD] too.
     """
-    from anyorder.evaluation.perplexity import PADDINGS, evaluate
+    from anyorder.studies.perplexity import PADDINGS, evaluate
 
     chosen = named_models([*models, *(more or [])])
     choose(unit, ("document", "line"), "unit")
@@ -85,7 +85,7 @@ def evaluate_perplexity(
         for arm in arms:
             ready = path
             if finetune_steps:
-                from anyorder.evaluation.finetune import finetune
+                from anyorder.studies.finetune import finetune
 
                 ready = finetune(
                     path,
@@ -142,7 +142,7 @@ def _about(name: str, path: Path) -> dict[str, Any]:
     """What a reader of the table wants to know of a model: its size and what it has seen."""
     from safetensors import safe_open
 
-    from anyorder.evaluation.finetune import pretraining_recipe
+    from anyorder.studies.finetune import pretraining_recipe
 
     size = 0
     for file in path.glob("*.safetensors"):

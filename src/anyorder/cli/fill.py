@@ -12,11 +12,11 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
+from anyorder.errors import choose
 
 METHODS = ("beam", "sample", "joint")
 

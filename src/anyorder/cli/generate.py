@@ -15,14 +15,14 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     SeedOption,
-    choose,
     load_model,
     print_json,
     progress,
 )
+from anyorder.errors import choose
 
 if TYPE_CHECKING:
-    from anyorder.generate import Generation, Plan
+    from anyorder.tasks.generate import Generation, Plan
 
 SAMPLERS = ("any-order", "parallel", "gibbs", "refine", "metropolis", "adaptive")
 
@@ -95,7 +95,7 @@ def generate(
     if sampler is not None:
         choose(sampler, SAMPLERS, "sampler")
     lm = load_model(model, allow_pickle)
-    from anyorder.generate import generations, plan
+    from anyorder.tasks.generate import generations, plan
 
     with _notes():
         task = plan(
@@ -150,13 +150,13 @@ def _watching(task: Plan, trace: bool, as_json: bool) -> Iterator[Any]:
     if trace:
         from rich.console import Console
 
-        from anyorder.cli.trace import Tracer
+        from anyorder.show.trace import Tracer
 
         # JSON keeps stdout to itself.
         with Tracer(Console(stderr=as_json, highlight=False)) as tracer:
             yield tracer.watch
         return
-    from anyorder.generate import BATCH
+    from anyorder.tasks.generate import BATCH
 
     batches = -(-task.samples // BATCH)
     with progress() as bar:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, choose, load_model, print_json, progress
-from anyorder.errors import AnyorderError
-from anyorder.reports.figure import check_plot_path
+from anyorder.cli.common import JsonOption, ModelOption, PickleOption, load_model, print_json, progress
+from anyorder.errors import AnyorderError, choose
+from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:
-    from anyorder.joints.text import TextJoint
+    from anyorder.tasks.joint import TextJoint
 
 _METHODS = ("mlm", "mrf", "mrf-logit", "hcb", "ag")
 
@@ -45,7 +45,7 @@ def joint(
     names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
     check_plot_path(plot)
     lm = load_model(model, allow_pickle)
-    from anyorder.joints.text import text_joints
+    from anyorder.tasks.joint import text_joints
 
     with progress(quiet=json) as bar:
         task = bar.add_task("asking the model", total=2 * lm.conditionals.vocab_size)
@@ -53,7 +53,7 @@ def joint(
             lm, text, names, tail=tail, allow_unknown=allow_unknown, report=lambda rows: bar.advance(task, rows)
         )
     if plot is not None:
-        from anyorder.joints.plot import heat_map
+        from anyorder.show.joint_plot import heat_map
 
         heat_map(joints, plot, title=text)
     if json:

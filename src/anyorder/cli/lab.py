@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, choose, print_json, progress
-from anyorder.errors import AnyorderError
-from anyorder.reports.figure import check_plot_path
+from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.errors import AnyorderError, choose
+from anyorder.show.figure import check_plot_path
 
 if TYPE_CHECKING:
-    from anyorder.chains.study import EfficiencyRow, MixingRow, ParallelRow
     from anyorder.chains.stutter import Stutter
     from anyorder.chains.worlds import World
+    from anyorder.studies.lab import EfficiencyRow, MixingRow, ParallelRow
 
 lab = typer.Typer(no_args_is_help=True, help="Exact laws of sampling and training on worlds whose joint is known.")
 
@@ -55,8 +55,8 @@ def mixing(
     """
     check_plot_path(plot)
     from anyorder.chains.kernels import KERNELS
-    from anyorder.chains.study import mixing_study
     from anyorder.chains.worlds import parse_blocks
+    from anyorder.studies.lab import mixing_study
 
     kernels = [choose(name.strip(), KERNELS, "kernel") for name in kernel.split(",")]
     worlds, length = _worlds(world, n, coupling, seed, vocab)
@@ -72,13 +72,13 @@ def mixing(
     rows, interrupted = _collect(work(), len(worlds) * per_world, json)
     settings = {"world": world, "n": length, "coupling": coupling, "block": blocks, "kernels": kernels, "seed": seed}
     if plot is not None and rows:
-        from anyorder.reports.lab_plot import plot_mixing
+        from anyorder.show.lab_plot import plot_mixing
 
         plot_mixing(rows, plot)
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
     else:
-        from anyorder.reports.lab_table import show_mixing
+        from anyorder.show.lab_table import show_mixing
 
         show_mixing(rows)
     if interrupted:
@@ -115,7 +115,7 @@ def efficiency(
     if repeats and (repeats < 2 or samples < 1):
         raise AnyorderError("an experiment needs at least 2 repeats and 1 sample; --repeats 0 leaves it out")
     from anyorder.chains.efficiency import LOSSES
-    from anyorder.chains.study import efficiency_row, parse_masks
+    from anyorder.studies.lab import efficiency_row, parse_masks
 
     choose(loss, LOSSES, "loss")
     worlds, length = _worlds(world, n, coupling, seed, vocab)
@@ -132,13 +132,13 @@ def efficiency(
     settings = {"world": world, "n": length, "coupling": coupling, "masks": laws, "loss": loss}
     settings |= {"samples": samples, "repeats": repeats, "seed": seed}
     if plot is not None and rows:
-        from anyorder.reports.lab_plot import plot_efficiency
+        from anyorder.show.lab_plot import plot_efficiency
 
         plot_efficiency(rows, plot)
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
     else:
-        from anyorder.reports.lab_table import show_efficiency
+        from anyorder.show.lab_table import show_efficiency
 
         show_efficiency(rows)
     if interrupted:
@@ -165,9 +165,9 @@ def parallel(
     steps, and the toy world in which two readings differ by a shift ("walking walking").
     """
     check_plot_path(plot)
-    from anyorder.chains.study import parallel_row
     from anyorder.chains.stutter import stutter_rates
     from anyorder.chains.worlds import parse_blocks, parse_numbers
+    from anyorder.studies.lab import parallel_row
 
     worlds, length = _worlds(world, n, coupling, seed, vocab)
     blocks = parse_blocks(block, length)
@@ -191,14 +191,14 @@ def parallel(
     rows = [part for part in found if not isinstance(part, list)]
     settings = {"world": world, "n": length, "coupling": coupling, "block": blocks, "stutter_n": stutter_n}
     if plot is not None and rows:
-        from anyorder.reports.lab_plot import plot_parallel
+        from anyorder.show.lab_plot import plot_parallel
 
         plot_parallel(rows, toy, plot)
     if json:
         parts = {"rows": [row.to_dict() for row in rows], "stutter": [s.to_dict() for s in toy]}
         print_json({**parts, "settings": settings | {"seed": seed}})
     else:
-        from anyorder.reports.lab_table import show_parallel
+        from anyorder.show.lab_table import show_parallel
 
         show_parallel(rows, toy)
     if interrupted:

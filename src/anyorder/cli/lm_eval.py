@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, choose, load_model, print_json
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, print_json
+from anyorder.errors import AnyorderError, choose
 
 
 def register(app: typer.Typer) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, choose, load_model, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, progress
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -61,10 +61,11 @@ def score(
     choose(method, METHODS, "method")
     if resume and out is None:
         raise AnyorderError("--resume continues a file: name it with --out")
-    from anyorder.scoring.reading import Source
-    from anyorder.scoring.score import Method
-    from anyorder.scoring.score import score as score_texts
-    from anyorder.scoring.writing import Results, windows
+    from anyorder.files.journal import Results, windows
+    from anyorder.files.reading import Source
+    from anyorder.show.scores import same_json, same_tsv, to_json, to_tsv, tsv_header
+    from anyorder.tasks.score import Method
+    from anyorder.tasks.score import score as score_texts
 
     chosen = Method(method, order, samples, seed)
     source = Source(file, column, format)
@@ -85,7 +86,7 @@ def score(
         "stride": stride,
         "format": "tsv" if tsv else "jsonl",
     }
-    results = Results(out, settings, tsv)
+    results = Results(out, settings, same_tsv if tsv else same_json, tsv_header(per_token) if tsv else None)
     texts = iter(source)
     if resume:
         results.resume(texts, WINDOW, total)
@@ -105,7 +106,7 @@ def score(
                 first=results.written + 1,
                 progress=partial(_advance, bar, task, results.written),
             )
-            results.write(scores)
+            results.write([to_tsv(s) if tsv else to_json(s) for s in scores])
             long += sum(s.windows > 1 for s in scores)
     results.finish()
     if long:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from anyorder.conditionals.heads import head_of
-from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
+from anyorder.models.narrow import narrow
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -19,9 +19,9 @@ from anyorder.conditionals.wrappers import ban
 from anyorder.errors import AnyorderError
 from anyorder.samplers import any_order, run
 from anyorder.samplers.warpers import warper
-from anyorder.scoring.pieces import Piece, affixes, windows
-from anyorder.scoring.score import Method, pad, score, score_pieces
 from anyorder.scoring.seeds import generator_for
+from anyorder.tasks.pieces import Piece, affixes, windows
+from anyorder.tasks.score import Method, pad, score, score_pieces
 
 try:
     from lm_eval.api.model import LM
@@ -31,7 +31,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
-    from anyorder.lm import MaskedLM
+    from anyorder.tasks.lm import MaskedLM
 
 _MAX_NEW = 256  # the harness's own default for generation
 

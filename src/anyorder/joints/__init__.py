@@ -7,7 +7,7 @@ from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.mrf import mrf
 from anyorder.joints.pair import PairJoint
 from anyorder.joints.product import product
-from anyorder.joints.support import adaptive
+from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import PairTables, pair_tables
 
@@ -16,7 +16,7 @@ __all__ = [
     "PairJoint",
     "PairTables",
     "SupportJoint",
-    "adaptive",
+    "adaptive_joint",
     "arnold_gokhale",
     "derive",
     "hcb",

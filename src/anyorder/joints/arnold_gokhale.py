@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.joints.anderson import Anderson
+from anyorder.joints.fixed_point import fixed_point
 from anyorder.joints.pair import PairJoint, Rows, check_tables, tiles
 from anyorder.joints.threads import over_shares
 
@@ -78,7 +78,7 @@ def arnold_gokhale(
         tolerance: total variation of the marginals between two steps at which to stop; by default 1e-12 for
             float64 tables and 1e-6 for float32.
         max_iterations: passes over C at most.
-        accelerate: extrapolate between steps (:class:`Anderson`). Without, each step lowers the objective.
+        accelerate: extrapolate between steps (:mod:`anyorder.joints.anderson`); without, each lowers the objective.
     """
     c = sum_of_conditionals(log_a_given_b, log_b_given_a)
     return ArnoldGokhale(c, fit(c, tolerance=tolerance, max_iterations=max_iterations, accelerate=accelerate))
@@ -120,27 +120,31 @@ def fit(
     v = c.shape[0]
     if tolerance is None:
         tolerance = 1e-12 if c.dtype == torch.float64 else 1e-6
-    floor = math.log(torch.finfo(c.dtype).tiny)
-    x = torch.cat([torch.full((n,), -math.log(n), dtype=torch.float64, device=c.device) for n in c.shape])
-    share = torch.zeros_like(x) if inside is None else torch.cat([s.double() for s in inside]).log()
-    history = Anderson() if accelerate else None
-    for iteration in range(1, max(1, max_iterations) + 1):
+    share = torch.zeros(sum(c.shape), dtype=torch.float64, device=c.device)
+    if inside is not None:
+        share = torch.cat([s.double() for s in inside]).log()
+    log_z = math.nan
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal log_z
         mu = (x - share).exp()
         over_b, over_a = _sums(c, mu[:v], mu[v:])
         z = over_b.sum()
-        marginals = torch.cat([over_b / z, over_a / over_a.sum()])
-        moved = (marginals - x.exp()).abs()
-        change = max(float(moved[:v].sum()), float(moved[v:].sum())) / 2
-        log_marginals = marginals.log()
-        # The gradient of eq 4 in log μ counts every token alike. Near a corner, where one pair has nearly all the mass,
-        # the marginals stand still long before it vanishes.
-        gradient = float((log_marginals - x).abs().mean())
-        if (change <= tolerance and gradient <= tolerance**0.5) or iteration >= max_iterations:
-            break
-        x = log_marginals if history is None else history.propose(x, log_marginals, marginals + 1 / len(x))
-        x = torch.cat([torch.log_softmax(x[:v], 0), torch.log_softmax(x[v:], 0)]).clamp_(min=floor)
-    log_mu = x - share
-    return Fit((log_mu[:v], log_mu[v:]), (log_marginals[:v], log_marginals[v:]), float(z.log()), iteration, change)
+        log_z = float(z.log())
+        return torch.cat([over_b / z, over_a / over_a.sum()])
+
+    found = fixed_point(
+        step,
+        c.shape,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        accelerate=accelerate,
+        floor=torch.finfo(c.dtype).tiny,
+        device=c.device,
+    )
+    log_mu = found.log_mu - share
+    log_marginals = found.log_marginals
+    return Fit((log_mu[:v], log_mu[v:]), (log_marginals[:v], log_marginals[v:]), log_z, found.iterations, found.change)
 
 
 def _sums(c: Tensor, mu_a: Tensor, mu_b: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from anyorder.joints.arnold_gokhale import arnold_gokhale
+from anyorder.joints.measures import divergences
 from anyorder.joints.passes import conditional_rows
 from anyorder.joints.tables import PairTables, check_pair, masked_marginals
-from anyorder.metrics.pairwise import divergences
 from anyorder.types import Conditionals
 
 

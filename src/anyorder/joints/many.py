@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.joints.anderson import Anderson
+from anyorder.joints.fixed_point import fixed_point
 from anyorder.joints.many_joint import ManyJoint
 from anyorder.joints.passes import NO_LOGITS, conditional_rows
 from anyorder.types import Conditionals
@@ -159,23 +158,16 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
     c = torch.stack([q.exp() for q in tables.log_q]).sum(0).clamp(min=torch.finfo(torch.float64).tiny)
     shapes = [[1 if s == t else n for s, n in enumerate(c.shape)] for t in range(k)]
     sizes = [math.prod(shape) for shape in shapes]
-    cuts = list(itertools.pairwise([0, *itertools.accumulate(sizes)]))
-    floor = math.log(torch.finfo(torch.float64).tiny)
-    x = torch.cat([torch.full((n,), -math.log(n), dtype=torch.float64) for n in sizes])
-    history = Anderson()
-    for iteration in range(1, max(1, max_iterations) + 1):
-        inverse = sum((-x[i:j]).exp().view(shape) for (i, j), shape in zip(cuts, shapes, strict=True))
-        mu = c / inverse
+    mu = c
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal mu
+        mu = c / sum((-part).exp().view(shape) for part, shape in zip(x.split(sizes), shapes, strict=True))
         mu = mu / mu.sum()
-        marginals = torch.cat([mu.sum(t, keepdim=True).flatten() for t in range(k)])
-        moved = (marginals - x.exp()).abs()
-        change = max(float(moved[i:j].sum()) for i, j in cuts) / 2
-        gradient = float((marginals.log() - x).abs().mean())
-        if (change <= tolerance and gradient <= tolerance**0.5) or iteration >= max_iterations:
-            break
-        x = history.propose(x, marginals.log(), marginals + 1 / len(x))
-        x = torch.cat([torch.log_softmax(x[i:j], 0) for i, j in cuts]).clamp_(min=floor)
-    return ManyJoint.of(tables, mu.log(), iterations=iteration)
+        return torch.cat([mu.sum(t, keepdim=True).flatten() for t in range(k)])
+
+    found = fixed_point(step, sizes, tolerance=tolerance, max_iterations=max_iterations)
+    return ManyJoint.of(tables, mu.log(), iterations=found.iterations)
 
 
 def _along(vector: Tensor, axis: int, k: int) -> Tensor:

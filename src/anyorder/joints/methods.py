@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.joints.arnold_gokhale import arnold_gokhale
 from anyorder.joints.hcb import hcb
 from anyorder.joints.mrf import mrf
@@ -54,6 +54,4 @@ METHODS: dict[str, Callable[[PairTables], PairJoint]] = {
 
 def derive(tables: PairTables, method: str) -> PairJoint:
     """The joint of ``method``, one of :data:`METHODS`."""
-    if method not in METHODS:
-        raise AnyorderError(f"unknown method {method!r}: choose one of {', '.join(METHODS)}")
-    return METHODS[method](tables)
+    return METHODS[choose(method, METHODS, "method")](tables)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.heads import head_of
 from anyorder.conditionals.mlm import ModelConditionals
-from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
+from anyorder.models.narrow import narrow
 from anyorder.types import Conditionals
 
 NO_LOGITS = "MRF-logit needs raw logits, which only a Hugging Face model gives: use mrf instead"
@@ -41,7 +41,7 @@ def conditional_rows(
     """
     row = tokens.clone()
     row[ask] = conditionals.mask_id
-    model = _Rows(conditionals) if isinstance(conditionals, ModelConditionals) else None
+    model = _ModelRows(conditionals) if isinstance(conditionals, ModelConditionals) else None
     size = _ROWS if model is None else max(1, model.token_budget // len(row))
     for start in range(0, len(values), size):
         part = slice(start, min(start + size, len(values)))
@@ -53,7 +53,7 @@ def conditional_rows(
             yield Answer(part, *model(rows, ask))
 
 
-class _Rows:
+class _ModelRows:
     """Rows of one length through a Hugging Face model, asked at the same position."""
 
     def __init__(self, conditionals: ModelConditionals) -> None:

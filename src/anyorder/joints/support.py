@@ -40,7 +40,7 @@ _PROBES = 32  # at least: below, a standard error is itself a guess
 _Z = 2.0
 
 
-def adaptive(
+def adaptive_joint(
     conditionals: Conditionals,
     tokens: Tensor,
     a: int,
@@ -74,7 +74,7 @@ def adaptive(
     generator = torch.Generator().manual_seed(seed)
     masked = masked_marginals(conditionals, tokens, a, b)
     # rows of q(b|a), indexed by a, and of q(a|b), indexed by b
-    known = (_Rows(conditionals, tokens, a, b, report), _Rows(conditionals, tokens, b, a, report))
+    known = (_Direction(conditionals, tokens, a, b, report), _Direction(conditionals, tokens, b, a, report))
     for side in (0, 1):
         wanted = masked[side].topk(min(start, conditionals.vocab_size)).indices
         known[side].ask(wanted if include is None else torch.cat([wanted, torch.tensor([include[side]])]))
@@ -95,7 +95,7 @@ def adaptive(
     return _fit(known, masked).with_corner(sample.kappa, tail=min(1.0, sample.error), rows_asked=asked)
 
 
-class _Rows:
+class _Direction:
     """The rows asked so far in one direction: log q(· | vary = token)."""
 
     def __init__(
@@ -134,7 +134,7 @@ class _Rows:
         return torch.cat(parts) if parts else torch.empty(0, self._model.vocab_size)
 
 
-def _fit(known: tuple[_Rows, _Rows], masked: tuple[Tensor, Tensor]) -> SupportJoint:
+def _fit(known: tuple[_Direction, _Direction], masked: tuple[Tensor, Tensor]) -> SupportJoint:
     """Regions I to III from the rows known."""
     (ids_a, q_ba), (ids_b, q_ab) = ((k.ids, k.log_q) for k in known)
     c = q_ba[:, ids_b].double().exp() + q_ab[:, ids_a].T.double().exp()
@@ -156,7 +156,7 @@ class _Plan(NamedTuple):
 class _Probes:
     """A sample of tokens outside the support of one side, and what their rows say of κ."""
 
-    def __init__(self, rows: _Rows, others: Tensor, masked: Tensor, generator: torch.Generator) -> None:
+    def __init__(self, rows: _Direction, others: Tensor, masked: Tensor, generator: torch.Generator) -> None:
         self._rows, self._others, self._generator = rows, others, generator
         self._left = masked.double().exp().index_fill_(0, rows.ids, 0.0)  # [V] q_b outside the support
         self.mass = float(self._left.sum())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
 from anyorder.joints.passes import conditional_rows
+from anyorder.memory import require_memory
 from anyorder.types import Conditionals
 
 MATRICES = 3  # V×V at the peak: the two tables, and C of Arnold–Gokhale
@@ -101,30 +100,9 @@ def check_pair(length: int, a: int, b: int) -> None:
 
 
 def check_memory(vocab_size: int, matrices: int = MATRICES) -> None:
-    """Refuse before the first pass what would run out of memory after the last."""
-    need = matrices * vocab_size**2 * 4
-    free = available_memory()
-    if free is not None and need > 0.9 * free:
-        raise AnyorderError(
-            f"the exact joint over {vocab_size} tokens takes {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: "
-            "use the adaptive support instead (--tail 1e-3, or tail=1e-3 in Python)"
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes that can still be had, by the kernel's estimate and the container's limit; None where neither is known."""
-    known = []
-    try:
-        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        known.append(int(fields["MemAvailable"].split()[0]) * 1024)
-    except (OSError, KeyError, ValueError):
-        if "SC_AVPHYS_PAGES" in os.sysconf_names:
-            known.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        if limit != "max":
-            known.append(int(limit) - int(used))
-    except (OSError, ValueError):
-        pass  # no control group: the kernel's estimate stands alone
-    return min(known) if known else None
+    """Refuse before the first pass tables that would not fit after the last."""
+    require_memory(
+        matrices * vocab_size**2 * 4.0,
+        f"the exact joint over {vocab_size} tokens",
+        "use the adaptive support instead (--tail 1e-3, or tail=1e-3 in Python)",
+    )

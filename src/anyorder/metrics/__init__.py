@@ -1,1 +1,1 @@
-"""Measures of texts and of derived joints."""
+"""Pure numbers of tensors and texts."""

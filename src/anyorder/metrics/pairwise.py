@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from anyorder.joints.pair import PairJoint, tiles
-from anyorder.joints.tables import PairTables
+from anyorder.stats import Interval
 
 METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "u_ratio", "p_ratio")
 
@@ -24,19 +22,6 @@ class PairScore:
     p_nll: float  # -log q'(w_a, w_b)
     a_kl: float  # mean over all conditioning tokens, both directions, of KL(model's conditional ‖ joint's)
     g_kl: float  # the same given the gold tokens only
-
-    def to_dict(self) -> dict[str, float]:
-        """The fields, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A statistic with its 95 % bootstrap confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
     def to_dict(self) -> dict[str, float]:
         """The fields, ready for JSON."""
@@ -59,65 +44,6 @@ class PairwiseRow:
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
         return asdict(self)
-
-
-def divergences(tables: PairTables, joints: Mapping[str, PairJoint]) -> dict[str, tuple[Tensor, Tensor]]:
-    """D(S, w') of the paper for every conditioning token w', float64 [V] in each direction.
-
-    KL(q(·|b) ‖ q'(·|b)) = Σ_a q(a|b) [log q(a|b) - log q'(a,b)] + log q'(b), so one pass over the tiles of both tables
-    serves all joints, and no conditional of a joint is ever laid out.
-
-    Returns:
-        For each joint, the KLs of a given b (indexed by b) and of b given a (indexed by a).
-    """
-    v = tables.vocab_size
-    device = tables.log_b_given_a.device
-    sums = {
-        name: (torch.zeros(v, dtype=torch.float64, device=device), torch.zeros(v, dtype=torch.float64, device=device))
-        for name in joints
-    }
-    for part in tiles(v):
-        log_ab, log_ba = tables.log_a_given_b[:, part].T, tables.log_b_given_a[part]  # both [a, b]
-        q_ab, q_ba = log_ab.exp(), log_ba.exp()
-        entropy_ab, entropy_ba = _expectation(q_ab, log_ab, 0), _expectation(q_ba, log_ba, 1)
-        for name, joint in joints.items():
-            log_p = joint.rows(part)
-            sums[name][0].add_(entropy_ab - _expectation(q_ab, log_p, 0))
-            sums[name][1][part] = entropy_ba - _expectation(q_ba, log_p, 1)
-    return {
-        name: ((given_b + joints[name].marginal(1)).clamp(min=0), (given_a + joints[name].marginal(0)).clamp(min=0))
-        for name, (given_b, given_a) in sums.items()
-    }
-
-
-def _expectation(q: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Σ q x along ``axis`` in float64, with 0 · (-inf) = 0."""
-    out = (q * x).sum(axis)
-    if bool(torch.isnan(out).any()):  # only tables with exact zeros pay for the mask
-        out = torch.where(q > 0, q * x, 0.0).sum(axis)
-    return out.double()
-
-
-def score_pair(tables: PairTables, joints: Mapping[str, PairJoint], gold: tuple[int, int]) -> dict[str, PairScore]:
-    """All four quantities of every joint for the gold tokens (w_a, w_b).
-
-    The joint called "mlm" is scored by the model's own unary conditionals in U-PPL, as in the paper.
-    """
-    a, b = gold
-    out = {}
-    for name, (given_b, given_a) in divergences(tables, joints).items():
-        joint = joints[name]
-        if name == "mlm":
-            unary = float(tables.log_a_given_b[b, a]) + float(tables.log_b_given_a[a, b])
-        else:
-            unary = float(joint.conditional(1, b)[a]) + float(joint.conditional(0, a)[b])
-        out[name] = PairScore(
-            u_nll=-unary,
-            p_nll=-float(joint.log_prob(a, b)),
-            a_kl=float(given_b.mean() + given_a.mean()) / 2,
-            g_kl=float(given_b[b] + given_a[a]) / 2,
-        )
-    return out
 
 
 def summarise(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -46,8 +46,7 @@ def configure(
     """
     from transformers import BertConfig, GPT2Config, ModernBertConfig
 
-    if kind not in KINDS:
-        raise AnyorderError(f"unknown kind of model {kind!r}: choose one of {', '.join(KINDS)}")
+    choose(kind, KINDS, "kind of model")
     if hidden_size % heads:
         raise AnyorderError(f"hidden_size {hidden_size} is not a multiple of heads {heads}: change one of them")
     ids: dict[str, Any] = {"pad_token_id": pad_id, "bos_token_id": cls_id, "eos_token_id": sep_id}

@@ -1,10 +1,11 @@
-"""Any masked LM and its tokenizer, as a language model; what cannot be one is refused with a sentence."""
+"""Any masked LM and its tokenizer, read from a name or a folder; what cannot be one is refused with a sentence."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,62 +15,53 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-    from anyorder.lm import MaskedLM
-
 BUNDLED = Path(__file__).parent / "assets" / "mini"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
 _NO_LIMIT = 10**6  # tokenizers that know no maximum say 1e30
 
 
-def load(
+@dataclass(frozen=True)
+class Loaded:
+    """What a checkpoint holds, checked and ready to answer."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    mask_id: int
+    pad_id: int | None
+    max_length: int  # tokens of one row, special ones included
+
+
+def read_checkpoint(
     name_or_path: str | os.PathLike[str] | None = None,
     *,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
-    token_budget: int | None = None,
-) -> MaskedLM:
-    """Load a masked LM as a language model.
-
-    Args:
-        name_or_path: a Hugging Face name or a folder; None is the bundled model.
-        allow_pickle: also read ``.bin`` checkpoints. Only for files you trust.
-        trust_remote_code: run code that comes with the checkpoint. Only for authors you trust.
-        device: where the model goes; the CPU if None.
-        dtype: of the weights; float32 if None, whatever the file holds, since scores and joints need it.
-        token_budget: tokens of one micro-batch, see :class:`anyorder.conditionals.ModelConditionals`.
+) -> Loaded:
+    """Read a masked LM and its tokenizer; the arguments are those of :func:`anyorder.load`.
 
     Raises:
         AnyorderError: the checkpoint is missing, damaged, or not a masked LM.
     """
     import torch
 
-    from anyorder.conditionals.mlm import TOKEN_BUDGET, ModelConditionals
-    from anyorder.lm import MaskedLM
-
     path, name = _locate(name_or_path)
     with _quiet():
         config = _config(path, name, trust_remote_code)
         tokenizer = _tokenizer(path, name, trust_remote_code)
         model, _ = _model(path, name, config, allow_pickle, trust_remote_code, dtype or torch.float32)
+    mask_id = int(tokenizer.mask_token_id)
     embeddings: Any = model.get_input_embeddings()
-    if int(tokenizer.mask_token_id) >= embeddings.num_embeddings:
+    if mask_id >= embeddings.num_embeddings:
         raise AnyorderError(
-            f"{name}: the tokenizer's mask token has id {tokenizer.mask_token_id}, but the model knows only "
+            f"{name}: the tokenizer's mask token has id {mask_id}, but the model knows only "
             f"{embeddings.num_embeddings} tokens: save the tokenizer the model was trained with beside it"
         )
     model.to(device or "cpu").eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else config.pad_token_id
-    longest = max_length(model, tokenizer)
-    conditionals = ModelConditionals(
-        model,
-        mask_id=int(tokenizer.mask_token_id),
-        pad_id=pad_id,
-        max_length=longest,
-        token_budget=token_budget or TOKEN_BUDGET,
-    )
-    return MaskedLM(model, tokenizer, conditionals, name, longest)
+    return Loaded(model, tokenizer, name, mask_id, pad_id, max_length(model, tokenizer))
 
 
 class Encoder(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.samplers.draw import Draw, Warper, ask, choose, draw_at, inverse_cdf, pack, place, uniforms
+from anyorder.samplers.draw import Draw, Warper, ask, draw_at, first_among, inverse_cdf, pack, place, uniforms
 from anyorder.samplers.gibbs import candidates
 from anyorder.types import Conditionals, Info, Sampler
 
@@ -164,7 +164,7 @@ def grow(
     left = allowed.clone()
     out = []
     for _ in range(blocks):
-        position = choose(keys, left, 1)  # [B, 1]
+        position = first_among(keys, left, 1)  # [B, 1]
         members = [position]
         nearest = torch.zeros_like(keys)  # [B, N] strongest tie to any member
         for _ in range(block - 1):
@@ -174,7 +174,7 @@ def grow(
             # In logs: a weak tie to the eighth power is below float64.
             speed = sharpness * nearest.log()
             rings = clock.log() - speed
-            position = choose(rings, running, 1)
+            position = first_among(rings, running, 1)
             passed = rings.gather(1, position.clamp(min=0))
             clock = torch.where(running, (clock - (speed + passed).exp()).clamp_min(1e-300), clock)
             members.append(position)

@@ -8,7 +8,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.samplers.draw import Draw, Warper, ask, choose, draw_at, draw_from, masked_draw, pack, place, uniforms
+from anyorder.samplers.draw import (
+    Draw,
+    Warper,
+    ask,
+    draw_at,
+    draw_from,
+    first_among,
+    masked_draw,
+    pack,
+    place,
+    uniforms,
+)
 from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
 from anyorder.types import Conditionals, Info, Sampler
 
@@ -58,7 +69,7 @@ def any_order(
         else:
             # The least of fresh uniforms over the open blanks is a uniform choice among them, so that the whole
             # sequence of choices is a uniform permutation.
-            positions = choose(keys if rank is None else rank, still_open, 1)
+            positions = first_among(keys if rank is None else rank, still_open, 1)
             draw, passes = draw_at(conditionals, tokens, positions, u, warper)
         tokens = place(tokens, positions, draw.tokens)
         still_open = place(still_open, positions, 0)

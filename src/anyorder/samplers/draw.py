@@ -158,7 +158,7 @@ def first(rank: Tensor, count: Tensor) -> Tensor:
     return torch.where(torch.arange(width, device=rank.device) < count[:, None], order, -1)
 
 
-def choose(rank: Tensor, among: Tensor, count: Tensor | int) -> Tensor:
+def first_among(rank: Tensor, among: Tensor, count: Tensor | int) -> Tensor:
     """:func:`first` restricted to the positions ``among`` [B, N]."""
     rank = torch.where(among, rank, torch.inf)
     if isinstance(count, int):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
-from anyorder.samplers.draw import Warper, choose, draw_at, draw_in_sequence, place, uniforms
+from anyorder.errors import AnyorderError, choose
+from anyorder.samplers.draw import Warper, draw_at, draw_in_sequence, first_among, place, uniforms
 from anyorder.types import Conditionals, Info, Sampler
 
 MODES = ("parallel", "sequential")
@@ -56,8 +56,7 @@ def gibbs(
     """
     if block < 1:
         raise AnyorderError(f"a Gibbs block has at least one position, not {block}: choose block=1 or more")
-    if mode not in MODES:
-        raise AnyorderError(f"unknown Gibbs mode {mode!r}: choose one of {', '.join(MODES)}")
+    choose(mode, MODES, "Gibbs mode")
 
     def init(tokens: Tensor, free: Tensor) -> GibbsState:
         return GibbsState(tokens.clone(), free.clone())
@@ -65,7 +64,8 @@ def gibbs(
     def step(generator: torch.Generator, state: GibbsState) -> tuple[GibbsState, Info]:
         tokens, free = state
         keys, u = uniforms(generator, tokens), uniforms(generator, tokens)
-        positions = choose(keys, candidates(tokens, free, conditionals.mask_id), block)  # [B, k], S in random order
+        # [B, k]: S, in random order
+        positions = first_among(keys, candidates(tokens, free, conditionals.mask_id), block)
         masked = place(tokens, positions, conditionals.mask_id)
         if mode == "sequential":
             tokens, draw, passes = draw_in_sequence(conditionals, masked, positions, u, warper)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.samplers.draw import Draw, Warper, ask, choose, draw_from, masked_draw, place, uniforms
+from anyorder.samplers.draw import Draw, Warper, ask, draw_from, first_among, masked_draw, place, uniforms
 from anyorder.samplers.gibbs import candidates
 from anyorder.samplers.singles import single_mask_log_probs
 from anyorder.types import Conditionals, Info, Sampler
@@ -66,7 +66,7 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
         tokens, free, terms, known = state
         keys, u, v = (uniforms(generator, tokens) for _ in range(3))
         filling = (free & (tokens == conditionals.mask_id)).any(1)
-        positions = choose(keys, candidates(tokens, free, conditionals.mask_id), 1)  # [B, 1]
+        positions = first_among(keys, candidates(tokens, free, conditionals.mask_id), 1)  # [B, 1]
         draw, here, log_ratio, passes = propose(tokens, positions, u)
         proposal = place(tokens, positions, draw.tokens)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.draw import entropy_of
 
 # Names a user may give; "given:3,7,1" is a sixth form.
@@ -44,9 +44,7 @@ def parse(order: str | Sequence[int] | Tensor) -> str | Tensor:
             return torch.tensor([int(part) for part in order[len("given:") :].split(",")], dtype=torch.long)
         except ValueError:
             raise AnyorderError(f"cannot read the order {order!r}: write given:3,7,1 with whole numbers") from None
-    if order not in ORDERS:
-        raise AnyorderError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)} or given:3,7,1")
-    return order
+    return choose(order, ORDERS, "order", also=" or given:3,7,1")
 
 
 def fixed_rank(order: str | Tensor, free: Tensor) -> Tensor | None:

@@ -8,8 +8,19 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
-from anyorder.samplers.draw import Draw, Warper, ask, choose, draw_at, draw_from, masked_draw, pack, place, uniforms
+from anyorder.errors import AnyorderError, choose
+from anyorder.samplers.draw import (
+    Draw,
+    Warper,
+    ask,
+    draw_at,
+    draw_from,
+    first_among,
+    masked_draw,
+    pack,
+    place,
+    uniforms,
+)
 from anyorder.samplers.orders import UNCERTAINTY
 from anyorder.types import Conditionals, Info, Sampler
 
@@ -76,7 +87,7 @@ def parallel(
             bounds the KL divergence of the product from the joint of S.
         warper: Temperature, top-k and the like.
         pair_draw: Draws the committed set in place of the product, e.g. pairs from their Arnold–Gokhale joint
-            (:func:`anyorder.joints.draw.pair_draw`); takes no ``warper``.
+            (:func:`anyorder.joints.pair_draw.pair_draw`); takes no ``warper``.
 
     Returns:
         A sampler that ends when every blank is filled.
@@ -91,9 +102,8 @@ def parallel(
         raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}")
     if pair_draw is not None and warper is not None:
         raise AnyorderError("pairs are drawn from the model's own joint: leave out temperature, top-k and the like")
-    for value, names, what in ((commit, COMMITS, "commit rule"), (schedule, SCHEDULES, "schedule")):
-        if value not in names:
-            raise AnyorderError(f"unknown {what} {value!r}: choose one of {', '.join(names)}")
+    choose(commit, COMMITS, "commit rule")
+    choose(schedule, SCHEDULES, "schedule")
 
     def init(tokens: Tensor, free: Tensor) -> ParallelState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
@@ -120,7 +130,7 @@ def parallel(
         keys, u = uniforms(generator, tokens), uniforms(generator, tokens)
         count = share(state)
         if commit == "random" and epsilon is None and pair_draw is None:
-            positions = choose(keys, still_open, count)
+            positions = first_among(keys, still_open, count)
             draw, passes = draw_at(conditionals, tokens, positions, u, warper)
         else:
             positions, draw, passes = _survey(tokens, still_open, count, keys, u)

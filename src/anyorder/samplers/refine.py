@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.draw import (
     Draw,
     Warper,
     ask,
-    choose,
     draw_from,
     entropy_of,
+    first_among,
     inverse_cdf,
     masked_draw,
     pack,
@@ -66,8 +66,7 @@ def refine(
     """
     if steps < 1:
         raise AnyorderError(f"refining takes at least one step, not {steps}")
-    if start not in STARTS:
-        raise AnyorderError(f"unknown start {start!r}: choose one of {', '.join(STARTS)}")
+    choose(start, STARTS, "start")
     stages = steps if start == "masks" else steps + 1
 
     def init(tokens: Tensor, free: Tensor) -> RefineState:
@@ -116,7 +115,7 @@ def refine(
         count = torch.maximum(count, (live & (tokens == conditionals.mask_id)).sum(1))
         # Tokens nobody predicted go first, in random order: their rank lies below any log-probability.
         rank = torch.where(torch.isneginf(certainty), keys - 1e9, certainty)
-        positions = choose(rank, live, count)
+        positions = first_among(rank, live, count)
         masked = place(tokens, positions, conditionals.mask_id)
         draw, sent = predict(masked, positions, u)
         predicted = place(masked, positions, draw.tokens)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from anyorder.errors import AnyorderError
 from anyorder.scoring.ask import all_at_once
-from anyorder.scoring.student import widening
+from anyorder.stats import widening
 from anyorder.types import Conditionals
 
 DRAWS = 4  # masks a stratum, at least

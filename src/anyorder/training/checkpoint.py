@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from anyorder.errors import AnyorderError
+from anyorder.files.disk import UNFINISHED, atomically
 from anyorder.training.recipe import Recipe, from_dict
-
-_WRITING = ".writing"
 
 
 @dataclass(frozen=True)
@@ -52,45 +47,13 @@ def save(
     return target
 
 
-def atomically(target: Path, write: Any) -> None:
-    """``write(folder)`` into a folder that takes the name ``target`` only once all of it is on disk."""
-    temporary = target.with_name(target.name + _WRITING)
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir(parents=True)
-        write(temporary)
-        for file in temporary.rglob("*"):
-            _sync(file)
-        if target.exists():  # the same step written by a run that was killed just after
-            shutil.rmtree(target)
-        temporary.rename(target)
-        _sync(target.parent)
-    except (OSError, RuntimeError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        # torch and safetensors wrap the disk's answer in errors of their own
-        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error) or "write" in str(error):
-            raise AnyorderError(
-                f"could not write {target} (is the disk full?): the last good checkpoint is untouched; "
-                f"make room and continue with --resume"
-            ) from error
-        raise
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _complete(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob("step-*") if not p.name.endswith(_WRITING))
+    return sorted(p for p in folder.glob("step-*") if not p.name.endswith(UNFINISHED))
 
 
 def latest(folder: Path) -> Checkpoint | None:
     """The newest whole checkpoint under ``folder``; leftovers of interrupted writes are removed."""
-    for torn in folder.glob(f"*{_WRITING}"):
+    for torn in folder.glob(f"*{UNFINISHED}"):
         shutil.rmtree(torn)
     complete = _complete(folder)
     if not complete:

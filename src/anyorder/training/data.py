@@ -21,9 +21,9 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
-from anyorder.scoring.reading import Source
+from anyorder.files.reading import Source
+from anyorder.files.records import dataset_texts
 from anyorder.training.packing import pack as packed
-from anyorder.training.records import dataset_texts
 
 T = TypeVar("T")
 Document = list[str]

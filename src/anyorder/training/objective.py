@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anyorder.conditionals.heads import head_of
-from anyorder.conditionals.narrow import narrow
 from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
+from anyorder.models.narrow import narrow
 
 FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids")  # of a batch, in forward's order
 NORMALISE = ("sequence", "token", "bound")

@@ -12,8 +12,8 @@ import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from anyorder.stats import Estimate
 from anyorder.training.recipe import Recipe
-from anyorder.types import Estimate
 
 
 class Meter:

@@ -25,8 +25,9 @@ from transformers.utils.logging import disable_progress_bar
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
-from anyorder.models.load import Encoder, load, load_encoder, max_length
+from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
 from anyorder.models.transplant import Carried, start_bias, transplant
+from anyorder.stats import Estimate, mean_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
 from anyorder.training.mixture import Mixture
@@ -36,7 +37,6 @@ from anyorder.training.packing import check_family, first_position, pack_batch, 
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import Recipe, differences
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
-from anyorder.types import Estimate, mean_estimate, weighted_estimate
 
 _CACHED = ("length", "unit", "column", "holdout", "min_tokens", "pack")  # settings that decide the blocks
 LEARN = "learn"  # instead of a tokenizer's path
@@ -176,7 +176,7 @@ class _Run:
             return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32)
         if self.start:
             # the loader refuses what is damaged, incomplete or no masked LM
-            return load(str(self.start.path)).model
+            return read_checkpoint(str(self.start.path)).model
         if self.given:
             return self._from_encoder(self.given)
         shape = self.recipe.model

@@ -1,1 +1,0 @@
-"""The papers' tables: perplexity, latency and minimal pairs, measured with intervals."""

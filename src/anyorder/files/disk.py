@@ -1,0 +1,45 @@
+"""Folders that are whole or not there: written beside, synced, then renamed into place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from anyorder.errors import AnyorderError
+
+UNFINISHED = ".writing"  # ends the name of a folder while it is written
+
+
+def atomically(target: Path, write: Callable[[Path], object]) -> None:
+    """``write(folder)`` into a folder that takes the name ``target`` only once all of it is on disk."""
+    temporary = target.with_name(target.name + UNFINISHED)
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary)
+        for file in temporary.rglob("*"):
+            _sync(file)
+        if target.exists():  # the same step written by a run that was killed just after
+            shutil.rmtree(target)
+        temporary.rename(target)
+        _sync(target.parent)
+    except (OSError, RuntimeError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        # torch and safetensors wrap the disk's answer in errors of their own
+        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error) or "write" in str(error):
+            raise AnyorderError(
+                f"could not write {target} (is the disk full?): the last good checkpoint is untouched; "
+                f"make room and continue with --resume"
+            ) from error
+        raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,75 @@
+"""Quality and time of generated texts, as tables and as a plot against the number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyorder.show.figure import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from anyorder.studies.generation import Quality
+
+COLUMNS = ("model", "sampler", "steps", "seconds", "passes", "perplexity", "entropy", "stutter", "distinct_2",
+           "repetition_3")  # fmt: skip
+
+
+def generation_markdown(rows: Sequence[Quality]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    for row in rows:
+        cells = [_cell(getattr(row, column)) for column in COLUMNS]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def generation_table(rows: Sequence[Quality]) -> Table:
+    """A table for the terminal, with the interval of the perplexity."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    names = ("model", "sampler", "steps", "s per text", "PPL", "95 %", "entropy", "distinct", "stutter")
+    table = Table(*names, box=SIMPLE)
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for r in rows:
+        judged = ("–", "–") if r.perplexity is None else (f"{r.perplexity:.1f}", f"{r.low:.1f} to {r.high:.1f}")
+        quality = (f"{r.entropy:.2f}", f"{r.distinct_2:.3f}", f"{r.stutter:.4f}")
+        table.add_row(r.model, r.sampler, str(r.steps), f"{r.seconds:.3g}", *judged, *quality)
+    return table
+
+
+def plot_generation(rows: Sequence[Quality], path: Path) -> None:
+    """Perplexity (where there is a judge), entropy, stutter and time against steps."""
+    panels = [
+        ("entropy", "entropy of a text, nats"),
+        ("stutter", "stutter beyond real text"),
+        ("seconds", "seconds per text"),
+    ]
+    if all(row.perplexity is not None for row in rows):
+        panels.insert(0, ("perplexity", "generative perplexity"))
+    figure, axes = new_figure(columns=len(panels), width=3.4)
+    for axis, (field, label) in zip(axes, panels, strict=True):
+        for name in dict.fromkeys(row.sampler for row in rows):
+            mine = [row for row in rows if row.sampler == name]
+            values = [getattr(row, field) for row in mine]
+            if name == "real text":
+                if field != "seconds":
+                    axis.axhline(values[0], color="0.6", ls=":", label=name)
+                continue
+            axis.plot([row.steps for row in mine], values, marker="o", ms=4, lw=1.2, label=name)
+        axis.set_xscale("log", base=2)
+        if field in ("perplexity", "seconds"):
+            axis.set_yscale("log")
+        axis.set_xlabel("steps")
+        axis.set_ylabel(label)
+    axes[0].legend(fontsize=7)
+    save_figure(figure, path)

@@ -1,0 +1,100 @@
+"""Numbers that were estimated: standard errors, and confidence intervals of shares and perplexities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+Z95 = 1.959963984540054  # the 97.5 % quantile of the normal
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number that was estimated, and how well."""
+
+    value: float
+    standard_error: float
+    samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, float]:
+        """The fields, ready for JSON."""
+        return asdict(self)
+
+
+def mean_estimate(values: Any) -> Estimate:
+    """The mean of a sample (a list, an array, a tensor), and its standard error."""
+    import numpy as np
+
+    each = np.asarray(values, dtype=np.float64)
+    error = float(each.std(ddof=1)) / math.sqrt(len(each)) if len(each) > 1 else math.nan
+    return Estimate(float(each.mean()), error, len(each))
+
+
+def weighted_estimate(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
+    """The mean of independent estimates, each with its weight."""
+    total = sum(weight for weight, _ in parts)
+    value = sum(weight * part.value for weight, part in parts) / total
+    error = math.hypot(*(weight * part.standard_error for weight, part in parts)) / total
+    return Estimate(value, error, sum(part.samples for _, part in parts))
+
+
+@lru_cache(maxsize=4096)
+def widening(freedom: float) -> float:
+    """The 97.5 % quantile of Student's t with ``freedom`` ≥ 1 degrees of freedom, over that of the normal.
+
+    A standard error multiplied by it makes ``value ± 1.96 standard errors`` an honest 95 % interval.
+    """
+    from scipy.special import stdtrit  # the quantile of scipy.stats.t, without the second scipy.stats takes to import
+
+    return float(stdtrit(freedom, 0.975)) / Z95
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share; (0, 1) if nothing was tried."""
+    if trials == 0:
+        return 0.0, 1.0
+    share, z2 = successes / trials, Z95**2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def perplexity(
+    log_probs: Sequence[float], tokens: Sequence[int], errors: Sequence[float] | None = None
+) -> tuple[float, float, float]:
+    """exp(-Σ log p / Σ tokens) over texts, with its 95 % interval.
+
+    The texts are the sample: the variance is that of a ratio of two sums over them (the delta method), on the log
+    scale, where it is close to normal. ``errors`` are the texts' own standard errors where they were estimated: that
+    spread is already in the differences between texts, so only a single text needs them.
+
+    Returns:
+        The perplexity and the ends of its interval; NaN ends if a single exact text leaves nothing to compare.
+    """
+    total = sum(tokens)
+    if total == 0:
+        return math.nan, math.nan, math.nan
+    mean = sum(log_probs) / total
+    n = len(tokens)
+    if n > 1:
+        squares = sum((lp - mean * t) ** 2 for lp, t in zip(log_probs, tokens, strict=True))
+        error = math.sqrt(squares * n / (n - 1)) / total * widening(float(min(n - 1, 1000)))
+    else:
+        error = errors[0] / total if errors is not None and errors[0] > 0 else math.nan
+    return math.exp(-mean), math.exp(-mean - Z95 * error), math.exp(-mean + Z95 * error)

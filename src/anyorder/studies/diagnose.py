@@ -1,0 +1,242 @@
+"""The laboratory's questions put to a real model: what depends on what, what mixes, what stutters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from anyorder.conditionals.allowed import Allowed
+from anyorder.errors import AnyorderError
+from anyorder.metrics.text import adjacent_repeats
+from anyorder.stats import Estimate
+from anyorder.studies.dependence import Dependence, safe_block, text_pairs
+from anyorder.studies.text_chains import ChainReport, text_chain
+from anyorder.tasks.pieces import affixes
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+
+MIN_TOKENS = 4
+_CORPUS_TEXTS = 1000  # of the data, whose own repeats are counted
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured, and how much of it."""
+
+    texts: int = 8  # whose pairs are measured
+    length: int = 24  # tokens of a text, special ones aside; longer ones are cut
+    pairs: int = 32  # random pairs a text; half as many neighbours beside
+    budget: float = 0.1  # nats a parallel block may lose
+    chain_texts: int = 2
+    chains: int = 4
+    sweeps: int = 20
+    samples: int = 16  # generated texts behind each stutter rate
+    temperatures: tuple[float, ...] = (0.7, 1.0)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        small = {"texts": 1, "length": MIN_TOKENS, "pairs": 2, "chains": 2, "sweeps": 8, "samples": 1, "chain_texts": 0}
+        for name, least in small.items():
+            if getattr(self, name) < least:
+                raise AnyorderError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not self.budget > 0:
+            raise AnyorderError(f"the budget must be a positive number of nats, not {self.budget}")
+        if not self.temperatures or min(self.temperatures) <= 0:
+            raise AnyorderError("temperatures must be above 0")
+
+
+@dataclass(frozen=True)
+class StutterRate:
+    """Adjacent repeats of one way of generating."""
+
+    sampler: str
+    temperature: float
+    rate: float
+    standard_error: float
+
+
+@dataclass
+class Diagnosis:
+    """Everything found so far; each part is filled in when it is done."""
+
+    model: str
+    settings: Settings
+    texts: list[str] = field(default_factory=list)
+    skipped: int = 0
+    pairs: list[Dependence] = field(default_factory=list)
+    safe_blocks: list[int] = field(default_factory=list)  # by text, random positions
+    safe_spaced: list[int] = field(default_factory=list)  # by text, positions no two of which are neighbours
+    chains: list[ChainReport] = field(default_factory=list)
+    corpus_stutter: float = 0.0
+    stutter: list[StutterRate] = field(default_factory=list)
+
+    def information(self, neighbours: bool) -> Estimate:
+        """Mean nats lost by drawing two positions in parallel, random ones or neighbours."""
+        values = [p.information for p in self.pairs if p.neighbours == neighbours]
+        if not values:
+            return Estimate(math.nan, math.nan, 0)
+        error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+        return Estimate(float(np.mean(values)), error, len(values))
+
+    @property
+    def attention_correlation(self) -> float | None:
+        """Spearman's rank correlation of attention with influence over all pairs: can attention stand in for it?"""
+        known = [(p.attention, p.influence) for p in self.pairs if p.attention is not None]
+        if len(known) < 3:
+            return None
+        value = float(stats.spearmanr(*zip(*known, strict=True)).statistic)
+        return value if math.isfinite(value) else None
+
+    @property
+    def advice(self) -> list[str]:
+        """The findings as sentences."""
+        said = []
+        if self.pairs:
+            far, near = self.information(False), self.information(True)
+            block = int(np.median(self.safe_blocks))
+            said.append(
+                f"Drawing two random tokens of a text in parallel loses {far.value:.3f} ± {far.standard_error:.3f} "
+                f"nats, two neighbours {near.value:.3f} ± {near.standard_error:.3f}."
+            )
+            many = f"up to {block} random positions" if block > 1 else "one random position"
+            said.append(
+                f"To lose at most {self.settings.budget:g} nats a step, resample {many} at a time, or "
+                f"{int(np.median(self.safe_spaced))} of which no two are neighbours (median text)."
+            )
+        for chain in self.chains:
+            trust = "agree" if chain.r_hat < 1.05 else "do not agree yet"
+            escape = (
+                f"half forgets its start in {chain.escape} sweep{'s' * (chain.escape != 1)}"
+                if chain.escape is not None
+                else "keeps its start"
+            )
+            said.append(
+                f"Text {chain.text + 1}, block {chain.block}: Gibbs {escape}; chains {trust} (R-hat {chain.r_hat:.2f}, "
+                f"{chain.effective:.0f} effective of {chain.draws} sweeps)."
+            )
+        if self.stutter:
+            worst = max(self.stutter, key=lambda s: s.rate)
+            said.append(
+                f"Most stutter: {worst.sampler} at temperature {worst.temperature:g}, {worst.rate:.1%} of neighbours "
+                f"equal (real text: {self.corpus_stutter:.1%})."
+            )
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        estimates = {name: self.information(flag) for name, flag in (("random", False), ("neighbours", True))}
+        return {
+            "model": self.model,
+            "advice": self.advice,
+            "information": {k: e.to_dict() for k, e in estimates.items() if e.samples > 1},
+            "attention_correlation": self.attention_correlation,
+            "safe_blocks": self.safe_blocks,
+            "safe_spaced": self.safe_spaced,
+            "pairs": [p.to_dict() for p in self.pairs],
+            "chains": [{**c.to_dict(), "escape": c.escape} for c in self.chains],
+            "corpus_stutter": self.corpus_stutter,
+            "stutter": [asdict(s) for s in self.stutter],
+            "texts": self.texts,
+            "skipped": self.skipped,
+            "settings": asdict(self.settings),
+        }
+
+
+def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator[tuple[str, float, Diagnosis]]:
+    """Yield (what is done, share of all work, the diagnosis so far) as the work goes on; the same object each time."""
+    found = Diagnosis(lm.name, settings)
+    rows = _rows(lm, texts, settings, found)
+    some = list(texts[:_CORPUS_TEXTS])
+    found.corpus_stutter = adjacent_repeats(lm.tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"])
+    plans = _stutter_plans(settings)
+    chain_rows = rows[: settings.chain_texts]
+    total = len(rows) + 2 * len(chain_rows) * settings.sweeps / 4 + len(plans)
+    done = 0.0
+    for number, (tokens, free) in enumerate(rows):
+        conditionals = _words_only(lm, len(tokens))
+        beside = settings.pairs // 2
+        pairs = text_pairs(lm, conditionals, number, tokens, free, settings.pairs, beside, settings.seed + number)
+        found.pairs += pairs
+        drawn = [p for p in pairs if not p.neighbours]
+        apart = [p.information for p in drawn if p.j - p.i > 1]
+        n = int(free.sum())
+        found.safe_blocks.append(safe_block(float(np.mean([p.information for p in drawn])), n, settings.budget))
+        found.safe_spaced.append(safe_block(float(np.mean(apart)), -(-n // 2), settings.budget) if apart else 1)
+        done += 1
+        yield f"dependence, text {number + 1}", done / total, found
+    for number, (tokens, free) in enumerate(chain_rows):
+        for block in sorted({1, max(2, min(found.safe_blocks[number], int(free.sum()) // 2))}):
+            options = {"chains": settings.chains, "sweeps": settings.sweeps, "seed": settings.seed + number}
+            for report in text_chain(_words_only(lm, len(tokens)), number, tokens, free, block=block, **options):
+                if report is not None:
+                    found.chains.append(report)
+                else:
+                    done += 0.25
+                yield f"Gibbs on text {number + 1}, block {block}", done / total, found
+    for name, options, temperature in plans:
+        found.stutter.append(_stutter(lm, name, options, temperature, settings))
+        done += 1
+        yield f"stutter, {name} at {temperature:g}", done / total, found
+
+
+def _rows(lm: MaskedLM, texts: Sequence[str], settings: Settings, found: Diagnosis) -> list[tuple[Tensor, Tensor]]:
+    """(tokens [N], free [N]) of a seeded choice of texts; those too short to have pairs are skipped and counted."""
+    before, after = affixes(lm.tokenizer)
+    room = min(settings.length, lm.max_length - len(before) - len(after))
+    rows = []
+    for index in torch.randperm(len(texts), generator=torch.Generator().manual_seed(settings.seed)).tolist():
+        ids = lm.tokenizer(texts[index], add_special_tokens=False, verbose=False)["input_ids"][:room]
+        ids = [i for i in ids if i != lm.tokenizer.mask_token_id]
+        if len(ids) < MIN_TOKENS:
+            found.skipped += 1
+            continue
+        tokens = torch.tensor([*before, *ids, *after])
+        free = torch.zeros(len(tokens), dtype=torch.bool)
+        free[len(before) : len(before) + len(ids)] = True
+        rows.append((tokens, free))
+        found.texts.append(str(lm.tokenizer.decode(ids)))
+        if len(rows) == settings.texts:
+            break
+    if not rows:
+        raise AnyorderError(f"no text of at least {MIN_TOKENS} tokens in the data: give longer lines")
+    return rows
+
+
+def _words_only(lm: MaskedLM, length: int) -> Allowed:
+    """The model's conditionals without special tokens and ids the tokenizer does not know."""
+    allowed = torch.zeros(lm.conditionals.vocab_size, dtype=torch.bool)
+    allowed[: len(lm.tokenizer)] = True
+    allowed[list(lm.tokenizer.all_special_ids)] = False
+    return Allowed(lm.conditionals, allowed.expand(length, -1))
+
+
+def _stutter_plans(settings: Settings) -> list[tuple[str, dict[str, Any], float]]:
+    """(name, options of ``lm.generate``, temperature)."""
+    few, some = max(1, settings.length // 8), max(2, settings.length // 2)
+    ways: dict[str, dict[str, Any]] = {
+        "any-order": {"sampler": "any-order"},
+        f"parallel, {few} steps": {"sampler": "parallel", "steps": few, "order": "random"},
+        f"parallel, {some} steps": {"sampler": "parallel", "steps": some, "order": "random"},
+        "gibbs": {"sampler": "gibbs"},
+        "adaptive": {"sampler": "adaptive"},
+        "refine": {"sampler": "refine"},
+    }
+    return [(name, options, t) for name, options in ways.items() for t in settings.temperatures]
+
+
+def _stutter(lm: MaskedLM, name: str, options: dict[str, Any], temperature: float, settings: Settings) -> StutterRate:
+    made = lm.generate(
+        length=settings.length, samples=settings.samples, temperature=temperature, seed=settings.seed, **options
+    )
+    rows = [g.tokens for g in made]
+    rate = adjacent_repeats(rows)
+    neighbours = sum(max(0, len(row) - 1) for row in rows)
+    return StutterRate(name, temperature, rate, math.sqrt(rate * (1 - rate) / max(1, neighbours)))

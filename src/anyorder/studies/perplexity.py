@@ -1,0 +1,182 @@
+"""Liao et al.'s Tables 2 and 3: perplexity left to right and in random order, for masked and causal models alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from anyorder.errors import AnyorderError, choose
+from anyorder.scoring.bound import bound
+from anyorder.scoring.chain import chain, left_to_right, random_ranks
+from anyorder.scoring.seeds import generator_for
+from anyorder.stats import perplexity
+from anyorder.studies.causal import causal_terms, is_causal, load_causal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+PADDINGS = ("masked", "predicted")
+_ROWS = 16  # contexts scored between two reports of progress
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """One cell of a table.
+
+    Attributes:
+        model: its name in the table.
+        order: ``sequential`` or ``random``.
+        method: ``chain`` (each context along one order, as in the paper), ``bound`` (the mean over all orders,
+            estimated), or ``causal``.
+        padding: ``masked`` ([PAD] is not attended to) or ``predicted`` ([PAD] is a word like any other).
+        counted: ``words``, or ``words and padding``: the tokens whose log-probabilities are averaged.
+        perplexity: exp of the mean negative log-probability a token, with its 95 % interval ``low`` to ``high``.
+        texts: contexts.
+        tokens: counted tokens.
+        passes: rows sent through the model.
+        seconds: for all of it.
+    """
+
+    model: str
+    order: str
+    method: str
+    padding: str
+    counted: str
+    perplexity: float
+    low: float
+    high: float
+    texts: int
+    tokens: int
+    passes: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Rows to score: [B, N] tokens, which of them are predicted, and which of those are words."""
+
+    tokens: Tensor
+    free: Tensor
+    words: Tensor
+    pad_id: int | None  # None: padding is attended to
+
+
+def contexts(
+    file: Path, tokenizer: PreTrainedTokenizerBase, *, unit: str, length: int, padding: str, limit: int | None = None
+) -> Contexts:
+    """The test set in rows of ``length`` tokens, made exactly as training makes them.
+
+    With ``unit`` document only full rows are kept, so that every context is as long as the paper's; with ``line`` every
+    line is a row of its own. ``limit`` keeps that many, evenly spread over the file.
+    """
+    from anyorder.training.data import documents, to_blocks
+
+    choose(padding, PADDINGS, "padding")
+    shortest = 2 if unit == "line" else length - 1
+    blocks = list(to_blocks(list(documents(file, unit)), tokenizer, length, shortest))
+    if not blocks:
+        raise AnyorderError(f"{file} gives no context of {length} tokens: take a longer text or a smaller --length")
+    if limit is not None and limit < len(blocks):
+        blocks = [blocks[i] for i in np.linspace(0, len(blocks) - 1, limit).astype(int)]
+    pad = cast(int, tokenizer.pad_token_id)
+    tokens = pad_sequence([torch.tensor(block) for block in blocks], True, pad)
+    if padding == "predicted":
+        tokens = torch.nn.functional.pad(tokens, (0, length - tokens.shape[1]), value=pad)
+    special = torch.tensor(sorted(set(tokenizer.all_special_ids)))
+    words = ~torch.isin(tokens, special)
+    free = words | (tokens == pad) if padding == "predicted" else words
+    return Contexts(tokens, free, words, None if padding == "predicted" else pad)
+
+
+def evaluate(
+    name: str,
+    path: Path,
+    test: Path,
+    *,
+    unit: str,
+    length: int,
+    padding: str,
+    random: Sequence[str] = ("chain", "bound"),
+    samples: int = 16,
+    limit: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Perplexity]:
+    """All perplexities of one model: sequential, and for a masked model random by each method of ``random``."""
+    from anyorder.training.tokenizer import load_tokenizer
+
+    if is_causal(path):
+        rows = contexts(test, load_tokenizer(path), unit=unit, length=length, padding=padding, limit=limit)
+        model = load_causal(path)
+        jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, rows.pad_id), 1)]
+    else:
+        import anyorder
+        from anyorder.conditionals.mlm import ModelConditionals
+
+        lm = anyorder.load(str(path))
+        rows = contexts(test, lm.tokenizer, unit=unit, length=length, padding=padding, limit=limit)
+        # Not the facade's conditionals: whether [PAD] is attended to is what is measured here.
+        q = ModelConditionals(lm.model, mask_id=lm.conditionals.mask_id, pad_id=rows.pad_id, max_length=lm.max_length)
+
+        def generators(t: Tensor) -> list[torch.Generator]:
+            return [generator_for(seed, row) for row in t.tolist()]
+
+        each = {
+            "chain": (lambda t, f: chain(q, t, f, random_ranks(f, generators(t))), 0),
+            "bound": (lambda t, f: bound(q, t, f, generators(t), samples)[0], samples),
+        }
+        jobs = [("sequential", "chain", lambda t, f: chain(q, t, f, left_to_right(f)), 0)]
+        jobs += [("random", method, *each[method]) for method in random]
+    cells = []
+    for order, method, terms, passes in jobs:
+        cells += _cells(name, order, method, padding, rows, terms, passes, progress)
+    return cells
+
+
+def _cells(
+    name: str,
+    order: str,
+    method: str,
+    padding: str,
+    rows: Contexts,
+    terms: Callable[[Tensor, Tensor], Tensor],
+    passes: int,
+    progress: Progress | None,
+) -> list[Perplexity]:
+    """Score every context; ``passes`` is rows a context, 0 for one a predicted token."""
+    began = time.perf_counter()
+    parts = []
+    for part in torch.arange(len(rows.tokens)).split(_ROWS):
+        parts.append(terms(rows.tokens[part], rows.free[part]))
+        if progress is not None:
+            progress(f"{name} {order} {method}", int(part[-1]) + 1, len(rows.tokens))
+    seconds = time.perf_counter() - began
+    log_q = torch.cat(parts)  # [B, N]
+    counts = {"words": rows.words}
+    if padding == "predicted":
+        counts["words and padding"] = rows.free
+    cells = []
+    for counted, mask in counts.items():
+        tokens = mask.sum(-1)
+        value, low, high = perplexity((log_q * mask).sum(-1).tolist(), tokens.tolist())
+        rows_run = passes * len(log_q) if passes else int(rows.free.sum())
+        cells.append(
+            Perplexity(
+                name, order, method, padding, counted, value, low, high,
+                texts=len(log_q), tokens=int(tokens.sum()), passes=rows_run, seconds=seconds,
+            )
+        )  # fmt: skip
+    return cells

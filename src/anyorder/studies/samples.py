@@ -1,0 +1,133 @@
+"""What a model card shows rather than claims: figures on held-out text, and samples nobody chose.
+
+Held-out blocks are taken evenly spread over the validation part, blanks where a seeded generator puts them, and seeds
+count from 0: nothing here looks at what comes out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from anyorder.masking.collator import Masker, collate
+from anyorder.masking.priors import UniformCount
+from anyorder.scoring.chain import chain, left_to_right, random_ranks
+from anyorder.scoring.seeds import generator_for
+from anyorder.stats import Estimate, Interval, mean_estimate, perplexity, wilson
+from anyorder.tasks.lm import MaskedLM
+from anyorder.training.data import Blocks
+from anyorder.training.data import evenly as spread
+from anyorder.training.objective import TokenLosses, row_means
+
+SCATTER = "The quick brown fox jumps over the lazy dog"
+BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
+_ROWS = 8  # blocks scored at once
+
+
+def evenly(blocks: Blocks, count: int) -> list[np.ndarray]:
+    """``count`` blocks, evenly spread."""
+    return [blocks[i] for i in spread(0, len(blocks), count)]
+
+
+def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) -> Estimate:
+    """Mean any-order loss (eq 6, uniform count) of blocks with one mask each, and its standard error."""
+    special = frozenset(lm.tokenizer.all_special_ids)
+    masker = Masker(UniformCount(), lm.conditionals.mask_id, lm.conditionals.vocab_size, special, seed=seed)
+    token_losses, means = TokenLosses(lm.model), []
+    for start in range(0, len(blocks), _ROWS):
+        rows = blocks[start : start + _ROWS]
+        batch = collate(list(rows), list(range(start, start + len(rows))), masker, lm.tokenizer.pad_token_id)
+        padding = (batch["tokens"] != lm.tokenizer.pad_token_id).long()
+        with torch.inference_mode():
+            losses = token_losses(batch["input_ids"], batch["tokens"], batch["masked"], padding)
+        means.append(row_means(losses, batch["masked"]))
+    return mean_estimate(torch.cat(means))
+
+
+def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:
+    """Perplexity of blocks, each along one order: ``sequential`` or ``random``."""
+    special = torch.tensor(lm.tokenizer.all_special_ids)
+    log_probs: list[float] = []
+    counts: list[int] = []
+    for start in range(0, len(blocks), _ROWS):
+        tokens = _padded(blocks[start : start + _ROWS], lm.conditionals.pad_id)
+        free = ~torch.isin(tokens, special)
+        if order == "sequential":
+            rank = left_to_right(free)
+        else:
+            rank = random_ranks(free, [generator_for(seed, row) for row in tokens.tolist()])
+        log_probs += chain(lm.conditionals, tokens, free, rank).sum(1).tolist()
+        counts += free.sum(1).tolist()
+    return Interval(*perplexity(log_probs, counts))
+
+
+def blank_accuracy(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 0) -> Interval:
+    """How often the likeliest token is the right one where a single token of a block, chosen uniformly, is masked."""
+    generator = torch.Generator().manual_seed(seed)
+    special = torch.tensor(lm.tokenizer.all_special_ids)
+    hits = 0
+    for start in range(0, len(blocks), _ROWS):
+        tokens = _padded(blocks[start : start + _ROWS], lm.conditionals.pad_id)
+        place = torch.multinomial((~torch.isin(tokens, special)).double(), 1, generator=generator)
+        truth = tokens.gather(1, place)
+        log_q = lm.conditionals(tokens.scatter(1, place, lm.conditionals.mask_id), place)
+        hits += int((log_q.argmax(-1) == truth).sum())
+    return Interval(hits / len(blocks), *wilson(hits, len(blocks)))
+
+
+def _padded(blocks: Sequence[np.ndarray], pad_id: int | None) -> Tensor:
+    # Without a padding token blocks are of one length, and what would fill them up does not matter.
+    return pad_sequence([torch.tensor(block.tolist()) for block in blocks], True, pad_id or 0)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A held-out sentence with blanks, what stood there, and what the model puts there."""
+
+    text: str
+    truth: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+def filled_blanks(lm: MaskedLM, blocks: Blocks, blanks: int, count: int = 20, seed: int = 0) -> list[Filled]:
+    """``count`` sentences with ``blanks`` words of one token each masked at random, and the best joint filling."""
+    generator = np.random.default_rng((seed, blanks))
+    sentences = _sentences(lm, blocks, shortest=max(8, 2 * blanks))
+    out = []
+    for words in (sentences[int(i)] for i in np.linspace(0, len(sentences) - 1, min(count, len(sentences)))):
+        single = [i for i, word in enumerate(words) if word.isalpha() and len(lm.tokenizer.tokenize(word)) == 1]
+        places = sorted(generator.choice(single, min(blanks, len(single)), replace=False).tolist())
+        text = " ".join("___" if i in places else word for i, word in enumerate(words))
+        best = lm.fill(text, top=1)[0]
+        out.append(Filled(text, tuple(words[i] for i in places), tuple(best.fills)))
+    return out
+
+
+def _sentences(lm: MaskedLM, blocks: Blocks, shortest: int, longest: int = 30) -> list[list[str]]:
+    """The first whole sentence of each held-out block, as words, if it is of a length to be read."""
+    found = []
+    for i in range(len(blocks)):
+        text = cast(str, lm.tokenizer.decode(blocks[i], skip_special_tokens=True))
+        # A block may begin in the middle of a sentence: what follows the first full stop is whole.
+        parts = re.split(r"(?<=[.!?]) +", text)[1:-1]
+        words = parts[0].split() if parts else []
+        if shortest <= len(words) <= longest and sum(word.isalpha() for word in words) >= shortest:
+            found.append(words)
+    return found
+
+
+def texts(lm: MaskedLM, use: str, count: int = 20) -> list[str]:
+    """``count`` texts, seeds from 0: ``scatter`` (Figure 1), ``begin-end`` (Figure 4) or ``paragraph``."""
+    options: dict[str, dict] = {
+        "scatter": {"scatter": SCATTER, "length": 48},
+        "begin-end": {"begin": BEGIN, "end": END, "length": 48},
+        "paragraph": {"length": 64},
+    }
+    return [one.text for one in lm.generate(samples=count, order="random", allow_unknown=True, **options[use])]

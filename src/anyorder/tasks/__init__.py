@@ -1,0 +1,1 @@
+"""Text in, results out: filling, generating, scoring, joints; :mod:`anyorder.tasks.lm` is their facade."""

@@ -1,0 +1,185 @@
+"""A text with two blanks, and the joints over them with their tokens readable: ``lm.joint`` and ``anyorder joint``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from anyorder.errors import AnyorderError, choose
+from anyorder.joints.measures import divergences
+from anyorder.joints.methods import METHODS, derive
+from anyorder.joints.pair import PairJoint
+from anyorder.joints.support import adaptive_joint
+from anyorder.joints.tables import check_memory, pair_tables
+from anyorder.text.template import check_length, layout, parse
+from anyorder.text.vocabulary import Vocabulary, vocabulary
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+
+
+@dataclass(frozen=True, eq=False)
+class TextJoint:
+    """A joint over the two blanks of a text; a :class:`anyorder.types.Joint` that also speaks in tokens.
+
+    Attributes:
+        joint: the distribution itself, over token ids.
+        method: the construction that made it.
+        words: the token strings.
+        disagreement: how far its conditionals are from the model's: ``a_kl``, the mean KL over all conditioning tokens,
+            and ``expected_kl``, the mean under the joint's own marginals. None with an adaptive support, where most
+            of the model's conditionals were never asked for.
+    """
+
+    joint: PairJoint
+    method: str
+    words: Vocabulary
+    disagreement: dict[str, float] | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return self.joint.vocab_size
+
+    def log_prob(self, a: Tensor | int | str, b: Tensor | int | str) -> Tensor:
+        """log p(a, b) for token ids, or for token strings."""
+        return self.joint.log_prob(self._id(a), self._id(b))
+
+    def marginal(self, axis: int) -> Tensor:
+        """Log marginal [V] of a blank (0 = the first)."""
+        return self.joint.marginal(axis)
+
+    def conditional(self, axis: int, token: int | str) -> Tensor:
+        """Log conditional [V] of the *other* blank, given that blank ``axis`` holds ``token``."""
+        chosen = self._id(token)
+        assert isinstance(chosen, int)
+        return self.joint.conditional(axis, chosen)
+
+    def top(self, k: int) -> list[tuple[int, int, float]]:
+        """The k most probable pairs of ids as (a, b, probability), best first."""
+        return self.joint.top(k)
+
+    def pairs(self, k: int = 10) -> list[tuple[str, str, float]]:
+        """The k most probable pairs as strings."""
+        return [(self.token(a), self.token(b), p) for a, b, p in self.top(k)]
+
+    def token(self, token: int) -> str:
+        """A token as one reads it; pieces that continue a word keep their ``##``."""
+        return self.words.pieces[token] if self.words.style == "wordpiece" else self.words.surface(token)
+
+    def to_dict(self, top: int = 10) -> dict[str, Any]:
+        """What ``anyorder joint --json`` prints of one method."""
+        out: dict[str, Any] = {"pairs": [{"a": a, "b": b, "prob": p} for a, b, p in self.pairs(top)]}
+        out["marginals"] = {name: self._best(axis, top) for axis, name in enumerate("ab")}
+        if self.disagreement is not None:
+            out["disagreement"] = self.disagreement
+        for name in ("iterations", "pivot", "tail", "rows_asked"):
+            if hasattr(self.joint, name):
+                out[name] = getattr(self.joint, name)
+        return out
+
+    def _best(self, axis: int, k: int) -> list[dict[str, Any]]:
+        best = self.marginal(axis).exp().topk(min(k, self.vocab_size))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [{"token": self.token(t), "prob": p} for t, p in pairs]
+
+    def _id(self, token: Tensor | int | str) -> Tensor | int:
+        if not isinstance(token, str):
+            return token
+        for spelling in (token, "Ġ" + token, "▁" + token):
+            if spelling in self.words.pieces:
+                return self.words.pieces.index(spelling)
+        raise AnyorderError(f"{token!r} is not one token of this model: give a single token, or its id")
+
+
+def text_joints(
+    lm: MaskedLM,
+    text: str,
+    methods: Sequence[str] = ("ag",),
+    *,
+    tail: float | None = None,
+    allow_unknown: bool = False,
+    report: Callable[[int], object] = lambda rows: None,
+) -> dict[str, TextJoint]:
+    """The joints of several methods over the two blanks of ``text``, from one set of passes.
+
+    Args:
+        lm: the model.
+        text: with two blanks of one token, ``___`` or the model's mask token.
+        methods: of :data:`anyorder.joints.METHODS`.
+        tail: None for the whole vocabulary; else ask only for the rows that carry mass, until at most this much is
+            left unexamined (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
+        allow_unknown: let words the tokenizer cannot represent stand as unknown tokens.
+        report: called with the number of rows of the model just finished.
+    """
+    for method in methods:
+        choose(method, METHODS, "method")
+    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    tokens, a, b = read_pair(lm, text, words, allow_unknown=allow_unknown)
+    if tail is not None:
+        return _adaptive(lm, tokens, a, b, methods, words, tail, report)
+    check_memory(lm.conditionals.vocab_size)
+    with torch.inference_mode():
+        tables = pair_tables(lm.conditionals, tokens, a, b, report=report)
+        joints = {method: derive(tables, method) for method in methods}
+        out = {}
+        for method, (given_b, given_a) in divergences(tables, joints).items():
+            expected = joints[method].marginal(1).exp() @ given_b + joints[method].marginal(0).exp() @ given_a
+            disagreement = {"a_kl": float(given_b.mean() + given_a.mean()) / 2, "expected_kl": float(expected) / 2}
+            out[method] = TextJoint(joints[method], method, words, disagreement)
+    return out
+
+
+def _adaptive(
+    lm: MaskedLM,
+    tokens: Tensor,
+    a: int,
+    b: int,
+    methods: Sequence[str],
+    words: Vocabulary,
+    tail: float,
+    report: Callable[[int], object],
+) -> dict[str, TextJoint]:
+    from anyorder.joints.product import product
+    from anyorder.joints.tables import masked_marginals
+
+    others = [m for m in methods if m not in ("mlm", "ag")]
+    if others:
+        raise AnyorderError(f"an adaptive support is for ag and mlm, not {others[0]}: leave out --tail for the others")
+    out = {}
+    for method in methods:
+        if method == "ag":
+            joint: PairJoint = adaptive_joint(lm.conditionals, tokens, a, b, tail=tail, report=report)
+        else:
+            joint = product(*masked_marginals(lm.conditionals, tokens, a, b))
+        out[method] = TextJoint(joint, method, words)
+    return out
+
+
+def read_pair(
+    lm: MaskedLM, text: str, words: Vocabulary | None = None, *, allow_unknown: bool = False
+) -> tuple[Tensor, int, int]:
+    """Tokens [N] of a text with exactly two blanks, and where they are."""
+    words = words or vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    check_length(text, words, lm.max_length)
+    template = parse(text, str(lm.tokenizer.mask_token), lm.max_length)
+    lengths = [blank.low for blank in template.blanks]
+    if any(blank.low != blank.high for blank in template.blanks):
+        raise AnyorderError("a joint needs blanks of a fixed length: write ___, or use anyorder fill for open lengths")
+    if sum(lengths) < 2:
+        found = "no blank" if not lengths else "one blank"
+        raise AnyorderError(f"a joint is over two blanks and the text has {found}: add one, or use anyorder fill")
+    if sum(lengths) > 2:
+        raise AnyorderError(
+            f"a joint is over two blanks and the text has {sum(lengths)}: use anyorder fill, or for three or four "
+            "anyorder.joints.many in Python"
+        )
+    if not any(part.strip() for part in template.texts):
+        raise AnyorderError("the text has no word besides its blanks: give the model something to go by")
+    where = layout(template.texts, lengths, words, lm.max_length, allow_unknown)
+    a, b = (position for run in where.slots for position in run)
+    return where.tokens, a, b

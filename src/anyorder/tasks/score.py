@@ -1,0 +1,229 @@
+"""Scores of texts: the logic behind ``lm.score`` and ``anyorder score``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from anyorder.errors import AnyorderError, choose
+from anyorder.scoring.bound import bound
+from anyorder.scoring.chain import chain, left_to_right, random_ranks
+from anyorder.scoring.pseudo import pll, pll_word
+from anyorder.scoring.seeds import generator_for
+from anyorder.stats import widening
+from anyorder.tasks.pieces import Piece, pieces
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+    from anyorder.types import Conditionals
+
+METHODS = ("pll", "pll-word", "chain", "bound")
+ORDERS = ("left-to-right", "right-to-left", "random")
+BATCH = 2**20  # tokens of all rows of a batch, as masks in memory: 8 MB of ids at a time
+ENOUGH = 1024  # tokens that keep a model busy; from there on a batch is not worth padding its rows for
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable a text is.
+
+    Attributes:
+        text: the text.
+        method: one of ``METHODS``.
+        log_prob: in nats; a pseudo-log-likelihood for ``pll`` and ``pll-word``.
+        standard_error: of ``log_prob`` where it is estimated, else 0; ± 1.96 of it is a 95 % interval.
+        tokens: how many were scored.
+        windows: in how many rows the text was read; more than 1 if it is longer than the model.
+        per_token: (token, log-probability) in reading order, if asked for.
+    """
+
+    text: str
+    method: str
+    log_prob: float
+    standard_error: float
+    tokens: int
+    windows: int = 1
+    per_token: tuple[tuple[str, float], ...] | None = None
+
+    @property
+    def perplexity(self) -> float:
+        """exp(-log_prob / tokens); NaN for a text without tokens."""
+        return math.exp(-self.log_prob / self.tokens) if self.tokens else math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON; ``windows`` and ``per_token`` only where they say something."""
+        out: dict[str, Any] = {
+            "text": self.text,
+            "method": self.method,
+            "log_prob": self.log_prob,
+            "standard_error": self.standard_error,
+            "tokens": self.tokens,
+        }
+        if self.windows > 1:
+            out["windows"] = self.windows
+        if self.per_token is not None:
+            out["per_token"] = [{"token": token, "log_prob": value} for token, value in self.per_token]
+        return out
+
+
+@dataclass(frozen=True)
+class Method:
+    """Which score, and how much work to spend on it."""
+
+    name: str = "pll"
+    order: str = "left-to-right"  # of the chain
+    samples: int | None = None  # masks of the bound (16), or random orders of the chain (1)
+    seed: int = 0
+    # The same masks or order for texts of one length: their differences are sharper, their sum over a corpus is not.
+    common: bool = False
+
+    def __post_init__(self) -> None:
+        choose(self.name, METHODS, "method")
+        choose(self.order, ORDERS, "order")
+        if self.samples is not None and self.samples < 1:
+            raise AnyorderError(f"{self.samples} samples are too few: choose 1 or more")
+        if self.name != "chain" and self.order != "left-to-right":
+            raise AnyorderError(f"{self.name} has no order: choose the method chain, or leave the order out")
+        if self.samples is not None and self.name != "bound" and self.order != "random":
+            raise AnyorderError("only the bound and random orders are sampled: leave the number of samples out")
+
+    @property
+    def repeats(self) -> int:
+        """Masks or orders a text."""
+        return self.samples or (16 if self.name == "bound" else 1)
+
+    def rows(self, piece: Piece) -> int:
+        """Rows sent through the model for one piece."""
+        return self.repeats if self.name == "bound" else self.repeats * piece.scored
+
+    def __call__(
+        self, conditionals: Conditionals, tokens: Tensor, free: Tensor, words: Tensor, keys: Sequence[Piece]
+    ) -> tuple[Tensor, Tensor]:
+        """[B, N] the terms of each row's score, and [B] the standard errors of their sums."""
+        exact = torch.zeros(len(tokens), dtype=torch.float64)
+        if self.name == "pll":
+            return pll(conditionals, tokens, free), exact
+        if self.name == "pll-word":
+            return pll_word(conditionals, tokens, free, words), exact
+        # A row's randomness comes from its own tokens, so that its place in a file or a batch does not matter.
+        generators = [
+            generator_for(self.seed, piece.start, len(piece.tokens) if self.common else piece.tokens) for piece in keys
+        ]
+        if self.name == "bound":
+            return bound(conditionals, tokens, free, generators, self.repeats)
+        if self.order != "random":
+            rank = left_to_right(free)
+            return chain(conditionals, tokens, free, rank if self.order == "left-to-right" else -rank), exact
+        n = self.repeats
+        each = [generator for generator in generators for _ in range(n)]
+        tokens, free = tokens.repeat_interleave(n, 0), free.repeat_interleave(n, 0)
+        terms = chain(conditionals, tokens, free, random_ranks(free, each)).unflatten(0, (-1, n))
+        if n == 1:
+            return terms[:, 0], exact
+        return terms.mean(1), terms.sum(-1).std(1) / math.sqrt(n) * widening(float(n - 1))
+
+
+def score(
+    lm: MaskedLM,
+    texts: Sequence[str],
+    method: Method,
+    *,
+    per_token: bool = False,
+    stride: int | None = None,
+    strict: bool = False,
+    first: int = 1,
+    progress: Progress | None = None,
+) -> list[Score]:
+    """Score texts in bounded memory, sorted by length into batches; the answer is in the order of ``texts``.
+
+    Args:
+        lm: The model.
+        texts: Any strings; an empty one scores 0 over 0 tokens.
+        method: What to compute.
+        per_token: Keep each token's term.
+        stride: New tokens a window for texts longer than the model, see :func:`anyorder.tasks.pieces.pieces`.
+        strict: Refuse such texts instead.
+        first: The number of the first text in error messages.
+        progress: Called with the number of texts finished so far, now and then.
+    """
+    rows = pieces(lm.tokenizer, texts, lm.max_length, stride=stride, strict=strict, first=first)
+    terms: list[list[tuple[str, float]]] = [[] for _ in texts]
+    log_prob, variance, windows = [0.0] * len(texts), [0.0] * len(texts), [0] * len(texts)
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(len(texts) * done // len(rows))
+
+    for piece, (values, error) in zip(rows, score_pieces(lm.conditionals, rows, method, report), strict=True):
+        log_prob[piece.text] += math.fsum(values)
+        variance[piece.text] += error**2
+        windows[piece.text] += 1
+        names = lm.tokenizer.convert_ids_to_tokens(piece.tokens[piece.start : piece.stop])
+        terms[piece.text] += zip(names, values, strict=True)
+    return [
+        Score(
+            text=text,
+            method=method.name,
+            log_prob=log_prob[i],
+            standard_error=math.sqrt(variance[i]),
+            tokens=len(terms[i]),
+            windows=max(1, windows[i]),
+            per_token=tuple(terms[i]) if per_token else None,
+        )
+        for i, text in enumerate(texts)
+    ]
+
+
+def score_pieces(
+    conditionals: Conditionals, rows: Sequence[Piece], method: Method, progress: Progress | None = None
+) -> list[tuple[list[float], float]]:
+    """For each row the terms of its scored tokens, and the standard error of their sum."""
+    answers: dict[int, tuple[list[float], float]] = {}
+    for batch in batches(rows, method, conditionals.pad_id):
+        chosen = [rows[i] for i in batch]
+        values, errors = method(conditionals, *pad(chosen, conditionals.pad_id), chosen)
+        for i, piece, value, error in zip(batch, chosen, values.tolist(), errors.tolist(), strict=True):
+            answers[i] = (value[piece.start : piece.stop], error)
+        if progress is not None:
+            progress(len(answers))
+    return [answers[i] for i in range(len(rows))]
+
+
+def batches(rows: Sequence[Piece], method: Method, pad_id: int | None) -> Iterator[list[int]]:
+    """Indices of pieces, by length, in batches whose rows together hold at most ``BATCH`` tokens.
+
+    A batch that has ``ENOUGH`` tokens ends where the next piece is over an eighth longer than its first, so that
+    padding stays a small part of the work.
+    """
+    batch: list[int] = []
+    cost = 0
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i].tokens)):
+        length = len(rows[i].tokens)
+        more = method.rows(rows[i]) * length
+        first = len(rows[batch[0]].tokens) if batch else length
+        # Without a padding token only rows of one length go together.
+        unlike = length != first if pad_id is None else cost >= ENOUGH and 8 * length > 9 * first
+        if batch and (cost + more > BATCH or unlike):
+            yield batch
+            batch, cost = [], 0
+        batch.append(i)
+        cost += more
+    if batch:
+        yield batch
+
+
+def pad(rows: Sequence[Piece], pad_id: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Pieces -> tokens [B, N], free [B, N] and words [B, N]."""
+    tokens = pad_sequence([torch.tensor(piece.tokens) for piece in rows], True, pad_id or 0)
+    words = pad_sequence([torch.tensor(piece.words) for piece in rows], True, -1)
+    index = torch.arange(tokens.shape[1])
+    start = torch.tensor([piece.start for piece in rows])[:, None]
+    stop = torch.tensor([piece.stop for piece in rows])[:, None]
+    return tokens, (index >= start) & (index < stop), words

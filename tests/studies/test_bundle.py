@@ -1,0 +1,111 @@
+"""Putting a model into the package: what is shipped is what was trained, and the card's figures are what they say."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import anyorder
+from anyorder.errors import AnyorderError
+from anyorder.masking.collator import Masker
+from anyorder.masking.priors import UniformCount
+from anyorder.studies import bundle as module
+from anyorder.studies.bundle import bundle
+from anyorder.studies.samples import any_order_loss, blank_accuracy, evenly, filled_blanks, order_perplexity
+from anyorder.training.data import Blocks
+from anyorder.training.recipe import load_recipe
+from anyorder.training.trainer import train
+
+
+@pytest.fixture
+def final(recipe_file, corpus):
+    path = recipe_file(data={"length": 96, "holdout": 0.3}, optim={"steps": 3})
+    return train(load_recipe(path), data_dir=corpus, quiet=True)
+
+
+def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path):
+    target = tmp_path / "assets"
+    bundle(final, target)
+    shipped, trained = load_file(target / "model.safetensors"), load_file(final / "model.safetensors")
+    for name, weight in shipped.items():
+        assert weight.dtype == torch.float16
+        torch.testing.assert_close(weight.float(), trained[name], rtol=1e-3, atol=1e-6)
+    lm = anyorder.load(str(target))
+    assert math.isfinite(lm.fill("the old ___ opened the door .", top=1)[0].log_prob)
+    text = (target / "README.md").read_text()
+    for heading in ("One blank", "Two blanks", "Five blanks", "scattered", "Begin and end", "A paragraph"):
+        assert heading in text
+    assert text.count("\n20. ") == 3
+    assert "sha256" in text
+
+
+def test_what_is_too_large_is_not_shipped(final, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LIMIT", 1000)
+    with pytest.raises(AnyorderError, match="more than the package's"):
+        bundle(final, tmp_path / "assets")
+    assert not (tmp_path / "assets").exists()
+
+
+def test_the_figures_are_those_of_a_plain_loop(tiny_lm):
+    rows = [np.array(tiny_lm.tokenizer(t)["input_ids"]) for t in ("the old man .", "the door opened into the sea .")]
+    special, mask = set(tiny_lm.tokenizer.all_special_ids), tiny_lm.conditionals.mask_id
+    total, count = 0.0, 0
+    for row in rows:
+        free = [i for i, token in enumerate(row) if token not in special]
+        for k, i in enumerate(free):
+            tokens = torch.tensor(row[None])
+            tokens[0, free[k:]] = mask
+            total += float(tiny_lm.conditionals(tokens, torch.tensor([[i]]))[0, 0, row[i]])
+            count += 1
+    found = order_perplexity(tiny_lm, rows, "sequential")
+    assert found.value == pytest.approx(math.exp(-total / count), rel=1e-4)
+    assert found.low < found.value < found.high
+    assert order_perplexity(tiny_lm, rows, "random").value != found.value
+
+
+def test_the_loss_is_that_of_a_plain_loop(tiny_lm):
+    rows = [np.array(tiny_lm.tokenizer(t)["input_ids"]) for t in ("the old man .", "the door opened into the sea .")]
+    special, mask = frozenset(tiny_lm.tokenizer.all_special_ids), tiny_lm.conditionals.mask_id
+    masker = Masker(UniformCount(), mask, len(tiny_lm.tokenizer), special, seed=1)
+    means = []
+    for index, row in enumerate(rows):
+        corrupted, masked = masker(index, row)
+        with torch.no_grad():
+            log_q = tiny_lm.model(input_ids=torch.tensor(corrupted[None])).logits[0].log_softmax(-1)
+        means.append(float(-log_q[masked, row[masked]].mean()))
+    found = any_order_loss(tiny_lm, rows)
+    assert found.value == pytest.approx(np.mean(means), rel=1e-5)
+    assert found.standard_error == pytest.approx(np.std(means, ddof=1) / 2**0.5, rel=1e-4)
+    assert found.samples == 2
+
+
+def test_accuracy_is_one_where_the_model_knows_and_none_where_it_is_wrong(tiny_lm):
+    class Knowing:
+        mask_id, pad_id, vocab_size = (getattr(tiny_lm.conditionals, n) for n in ("mask_id", "pad_id", "vocab_size"))
+        off = 0
+
+        def __call__(self, tokens, positions):
+            right = torch.nn.functional.one_hot(
+                (self.truth.gather(1, positions) + self.off) % self.vocab_size, self.vocab_size
+            )
+            return right.double().log()
+
+    knowing = Knowing()
+    row = tiny_lm.tokenizer("the old man opened the door .", return_tensors="pt")["input_ids"]
+    knowing.truth = row.repeat(4, 1)
+    lm = replace(tiny_lm, conditionals=knowing)
+    rows = [row[0].numpy()] * 4
+    assert blank_accuracy(lm, rows).value == 1
+    knowing.off = 1
+    assert blank_accuracy(lm, rows).value == 0
+
+
+def test_blanks_stand_where_the_truth_stood(final):
+    lm = anyorder.load(str(final))
+    blocks = Blocks.load(next((final.parent / "cache").glob("*/meta.json")).parent, "valid")
+    for one in filled_blanks(lm, blocks, 2, count=5):
+        assert one.text.count("___") == len(one.truth) == len(one.found) == 2
+    assert len(evenly(blocks, 3)) == 3

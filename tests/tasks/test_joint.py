@@ -1,0 +1,91 @@
+"""lm.joint: a text with two blanks to a joint that speaks in tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyorder.errors import AnyorderError
+from anyorder.joints import METHODS, derive, pair_tables
+from anyorder.tasks.joint import read_pair, text_joints
+
+TEXT = "the ___ man ___ on the mat ."
+
+
+def same(found, expected):
+    """The same pairs with the same probabilities."""
+    ids = [x[:2] for x in found] == [x[:2] for x in expected]
+    return ids and [x[2] for x in found] == pytest.approx([x[2] for x in expected], rel=1e-4)
+
+
+def test_the_facade_is_the_construction_on_the_text(tiny_lm):
+    tokens, a, b = read_pair(tiny_lm, TEXT)
+    assert (a, b) == (2, 4)
+    tables = pair_tables(tiny_lm.conditionals, tokens, a, b)
+    found = text_joints(tiny_lm, TEXT, list(METHODS))
+    for method in METHODS:
+        expected = derive(tables, method)
+        assert same(found[method].top(5), expected.top(5))
+        torch.testing.assert_close(found[method].marginal(0), expected.marginal(0))
+    joint = tiny_lm.joint(TEXT)
+    assert joint.method == "ag"
+    assert same(joint.top(3), found["ag"].top(3))
+    assert joint.vocab_size == tiny_lm.conditionals.vocab_size
+
+
+def test_tokens_by_name(tiny_lm):
+    joint = tiny_lm.joint(TEXT, method="mrf")
+    old, sat = tiny_lm.tokenizer.convert_tokens_to_ids(["old", "sat"])
+    assert float(joint.log_prob("old", "sat")) == float(joint.log_prob(old, sat))
+    torch.testing.assert_close(joint.conditional(0, "old"), joint.conditional(0, old))
+    a, b, p = joint.pairs(1)[0]
+    assert float(joint.log_prob(a, b).exp()) == pytest.approx(p, rel=1e-5)
+    with pytest.raises(AnyorderError, match="not one token"):
+        joint.log_prob("unheard-of", "sat")
+
+
+def test_the_mask_token_and_a_blank_of_two_are_blanks_too(tiny_lm):
+    expected = read_pair(tiny_lm, "the ___ ___ sat")
+    for text in ("the [MASK] [MASK] sat", "the ___{2} sat", "the [MASK] ___ sat"):
+        tokens, a, b = read_pair(tiny_lm, text)
+        assert torch.equal(tokens, expected[0])
+        assert (a, b) == expected[1:]
+
+
+def test_ag_disagrees_least_with_the_model(tiny_lm):
+    found = text_joints(tiny_lm, TEXT, list(METHODS))
+    mean = {m: j.disagreement["a_kl"] for m, j in found.items()}
+    assert min(mean, key=lambda m: mean[m]) == "ag"
+
+
+def test_the_adaptive_mode(tiny_lm):
+    exact = tiny_lm.joint(TEXT)
+    found = tiny_lm.joint(TEXT, tail=1e-6)
+    out = found.to_dict(3)
+    assert out["tail"] <= 1e-6
+    assert out["pairs"][0]["prob"] == pytest.approx(exact.top(1)[0][2], rel=0.05)
+    assert same(tiny_lm.joint(TEXT, method="mlm", tail=0.1).top(1), tiny_lm.joint(TEXT, "mlm").top(1))
+    with pytest.raises(AnyorderError, match="adaptive support is for ag and mlm"):
+        tiny_lm.joint(TEXT, method="hcb", tail=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the man sat", "no blank"),
+        ("the ___ sat", "one blank: add one, or use anyorder fill"),
+        ("the ___ ___ ___ sat", "the text has 3: use anyorder fill"),
+        ("the ___{1-2} ___", "fixed length"),
+        ("___ ___", "no word besides its blanks"),
+        ("", "no blank"),
+        ("the man " * 40 + "___ ___", "the model holds 64"),
+    ],
+)
+def test_texts_that_are_refused(tiny_lm, text, message):
+    with pytest.raises(AnyorderError, match=message):
+        tiny_lm.joint(text)
+
+
+def test_an_unknown_method(tiny_lm):
+    with pytest.raises(AnyorderError, match="unknown method 'gibbs': choose one of mlm"):
+        tiny_lm.joint(TEXT, method="gibbs")
