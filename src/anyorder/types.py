@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +26,53 @@ class Conditionals(Protocol):
 
         Returns:
             log q, [B, K, V], normalised over V.
+        """
+        ...
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """A model that reads tokens one after another, in any order, and keeps what it has read.
+
+    Given tokens see each other; every other token, read at its own position, sees those given, those read before it
+    and itself. So what was read never changes, and log q(x_σt | given, x_σ<t) is one joint law by the chain rule.
+    """
+
+    vocab_size: int
+    mask_id: int
+    pad_id: int | None
+
+    def begin(self, tokens: Tensor, given: Tensor) -> Any:
+        """Read the ``given`` [B, N] bool among ``tokens`` [B, N]; what else ``tokens`` holds is not looked at.
+
+        Returns:
+            A memory. Others may look at its ``known`` [B, N] alone: what was given or read, or is padding.
+        """
+        ...
+
+    def read(self, memory: Any, positions: Tensor, tokens: Tensor) -> Any:
+        """Read ``tokens`` [B, K] at ``positions`` [B, K], one column after the other; -1 reads nothing in that row.
+
+        Returns:
+            The memory to go on with: ``memory`` itself may have been used up.
+        """
+        ...
+
+    def ask(self, memory: Any, positions: Tensor) -> Tensor:
+        """log q at ``positions`` [B, K] given all that was read, [B, K, V]; -1 is answered as by Conditionals.
+
+        Questions are independent of each other, and nothing that is read or asked later knows of them.
+        """
+        ...
+
+    def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
+        """log q(x_σt | given, x_σ<t) of the tokens themselves, [B, N] float64, 0 where nothing is predicted.
+
+        Args:
+            tokens: [B, N] the texts.
+            given: [B, N] bool, what is known beforehand.
+            order: [B, K] the positions σ_1 … σ_K of each text; shorter ones end in -1. A position that is neither
+                given nor in the order is never seen.
         """
         ...
 

@@ -24,7 +24,7 @@ class Layer(nn.Module):
         super().__init__()
         self.layer, self.last = layer, last
         self.attention_type = layer.attention_type
-        self.order = _interleaved(layer.attn)
+        self.order = interleaved(layer.attn)
 
     def forward(self, hidden: Tensor, *, asked: Tensor, **kwargs: Any) -> Tensor:
         """[b, n, H] -> [b, n, H], or with M flat indices into b·n as ``asked`` -> [M, H] by the last layer."""
@@ -78,21 +78,16 @@ def attention(
 ) -> Tensor:
     """What ``attn``, a ``ModernBertAttention``, makes of [b, n, H], or of its positions ``at`` [b, k] alone.
 
-    The angles' cosines and sines are [1, n, d].
+    The angles' cosines and sines are [b or 1, n, d].
     """
-    angle = _angle(*position_embeddings)
-    wide = angle.dtype.to_real()
+    angle = angle_of(*position_embeddings)
     if at is None:
-        qkv = _projected(attn, hidden, order)
-        dtype = qkv.dtype
-        turned = _Turned.apply(qkv.to(wide), angle, 2)
+        turned = turned_projections(attn, hidden, order, angle)
     else:
         asking, others = _projected_at(attn, hidden, order, at)
-        dtype = asking.dtype
-        queries = _Turned.apply(asking.to(wide), angle[0, at], 1)
-        turned = *queries, *_Turned.apply(others.to(wide), angle, 1)
+        turned = *_turned(asking, _angle_at(angle, at), 1), *_turned(others, angle, 1)
         attention_mask = _rows_of(attention_mask, at)
-    query, key, value = (x.to(dtype).transpose(1, 2) for x in turned)
+    query, key, value = (x.transpose(1, 2) for x in turned)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
     out, _ = attend(
         attn,
@@ -109,20 +104,36 @@ def attention(
     return attn.out_drop(attn.Wo(out.flatten(2)))
 
 
-def _angle(cos: Tensor, sin: Tensor) -> Tensor:
-    """cos and sin [1, n, d], the second half as the first, as e^{i angle} [1, n, 1, d/2], in float32 at least."""
+def angle_of(cos: Tensor, sin: Tensor) -> Tensor:
+    """cos and sin [b or 1, n, d], whose halves are alike, as e^{i angle} [b or 1, n, 1, d/2], in float32 at least."""
     cos, sin = (x[:, :, None, : x.shape[-1] // 2] for x in (cos, sin))
     wide = torch.promote_types(cos.dtype, torch.float32)
     return torch.complex(cos.to(wide), sin.to(wide))
 
 
-def _interleaved(attn: Any) -> Tensor:
+def _angle_at(angle: Tensor, at: Tensor) -> Tensor:
+    """The angles [b or 1, n, 1, d/2] of the positions ``at`` [b, k]."""
+    row = torch.arange(len(angle), device=at.device)[:, None]  # one row serves all of a batch
+    return angle[row, at]
+
+
+def interleaved(attn: Any) -> Tensor:
     """The rows of ``Wqkv`` with those of a pair that is turned together, i and i + d/2 of a head, side by side.
 
     So a pair is one complex number and is turned by one multiplication; queries times keys are the same sums.
     """
     rows = torch.arange(attn.Wqkv.out_features).view(3, -1, 2, attn.head_dim // 2)
     return torch.cat([rows[:2].transpose(2, 3).flatten(), rows[2].flatten()])
+
+
+def turned_projections(attn: Any, hidden: Tensor, order: Tensor, angle: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values of [b, n, H], each [b, n, heads, d], turned by the ``angle`` of their positions."""
+    return _turned(_projected(attn, hidden, order), angle, 2)
+
+
+def _turned(x: Tensor, angle: Tensor, count: int) -> tuple[Tensor, ...]:
+    """The m parts [b, n, h, d] of x [b, n, m, h, d], the first ``count`` of them turned, in float32 at least."""
+    return tuple(part.to(x.dtype) for part in _Turned.apply(x.to(angle.dtype.to_real()), angle, count))
 
 
 def _projected(attn: Any, hidden: Tensor, order: Tensor) -> Tensor:

@@ -1,0 +1,176 @@
+"""The order-causal reading (``ordered.py``) token by token, with the keys and values of what was read kept.
+
+What was read never changes, so a step costs the rows that are new: the token just read and the next question. A token
+takes the next free slot of its row; a question takes the slot behind for the while, which the next token overwrites.
+Slots for N tokens are laid out at the start and never grow. A token read waits for the next question to share its pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyorder.errors import AnyorderError
+from anyorder.models.layers import layers_of
+from anyorder.models.ordered import refuse_unreadable
+
+_TOKENS = 4096  # given tokens read at once, padding included
+
+
+@dataclass
+class Slots:
+    """What a batch of rows has read; written to in place, by the newest :class:`Memory` alone."""
+
+    # Of each layer [B, heads, N + 1, d]: the last slot takes what rows without a token write, and no one looks there.
+    keys: list[Tensor]
+    values: list[Tensor]
+    position: Tensor  # [B, N + 1] where the token of each slot stands
+    filled: Tensor  # [B], or [1] while all rows are alike: slots in use
+    known: Tensor  # [B, N] bool: given, read, or padding
+    waiting: tuple[Tensor, Tensor]  # positions (-1: none) and tokens, [B, P], read but not yet run through the model
+    newest: int = 0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A moment of a reading: only the newest of its slots can be asked and read on with."""
+
+    slots: Slots
+    number: int = 0
+
+    @property
+    def known(self) -> Tensor:
+        """[B, N] bool: what was given or read, or is padding."""
+        return self.slots.known
+
+    def current(self) -> Slots:
+        """The slots, if nothing was read since."""
+        if self.number != self.slots.newest:
+            raise AnyorderError("this memory has been read on with: use what read() returned, or begin again")
+        return self.slots
+
+
+class Reader:
+    """Reads with ``model``, whose weights it shares; tokens and positions are on the model's device.
+
+    Args:
+        model: An ``AutoModelForMaskedLM`` of one of :data:`anyorder.models.ordered.FAMILIES`, in eval mode.
+        mask_id: The token a question is asked with.
+    """
+
+    def __init__(self, model: Any, mask_id: int) -> None:
+        refuse_unreadable(model)
+        self.model, self.mask_id = model, mask_id
+        self.family = layers_of(model)
+
+    def begin(self, tokens: Tensor, given: Tensor, padding: Tensor) -> Memory:
+        """Read the ``given`` [B, N] of ``tokens`` [B, N], which all see each other."""
+        (b, n), config, device = tokens.shape, self.model.config, tokens.device
+        shape = (b, config.num_attention_heads, n + 1, config.hidden_size // config.num_attention_heads)
+
+        def empty() -> list[Tensor]:
+            # Zeros: a slot that is masked has weight zero, and zero times what happens to lie there may be NaN.
+            return [torch.zeros(shape, dtype=self.model.dtype, device=device) for _ in self.family.layers]
+
+        count = given.sum(1)
+        widest = int(count.max()) if b else 0
+        alike = bool((count == widest).all())
+        nowhere = torch.zeros((b, n + 1), dtype=torch.long, device=device)
+        none = tokens.new_empty((b, 0))
+        slots = Slots(empty(), empty(), nowhere, count[:1] if alike else count, given | padding, (none, none))
+        place = (~given).to(torch.uint8).sort(dim=1, stable=True).indices[:, :widest]  # the given positions first
+        column = torch.arange(widest, device=device)
+        step = max(1, _TOKENS // max(widest, 1))
+        for start in range(0, b if widest else 0, step):
+            rows = slice(start, start + step)
+            real = column < count[rows, None]  # [b, G]
+            # A row without a given token still sees one slot, so that nothing is NaN.
+            visible = (real | (column == 0))[:, None, :].expand(-1, widest, -1)
+            ids, at = tokens[rows].gather(1, place[rows]), place[rows]
+            slot = 0 if alike else torch.where(real, column, n)
+            self._run(slots, rows, ids, at, slot, None if alike else visible, widest)
+        return Memory(slots)
+
+    def read(self, memory: Memory, positions: Tensor, tokens: Tensor) -> Memory:
+        """Read ``tokens`` [B, K] at ``positions`` [B, K], column by column; -1 reads nothing."""
+        slots = memory.current()
+        n = slots.known.shape[1]
+        spare = torch.cat([slots.known, slots.known.new_zeros((len(positions), 1))], 1)
+        slots.known = spare.scatter_(1, torch.where(positions < 0, n, positions), True)[:, :n]
+        slots.waiting = (torch.cat([slots.waiting[0], positions], 1), torch.cat([slots.waiting[1], tokens], 1))
+        slots.newest += 1
+        return Memory(slots, slots.newest)
+
+    def ask(self, memory: Memory, positions: Tensor) -> Tensor:
+        """Hidden states [B, K, H] of questions at ``positions`` [B, K]; of -1, anything."""
+        slots = memory.current()
+        (b, p), k = slots.waiting[0].shape, positions.shape[1]
+        at = torch.cat([slots.waiting[0], positions], 1)  # [B, M]: tokens that wait, then questions
+        ids = torch.cat([slots.waiting[1], torch.full_like(positions, self.mask_id)], 1)
+        real = at >= 0
+        alike = len(slots.filled) == 1 and bool(real.all())
+        if alike:
+            real = real[:1]  # what holds for one row holds for all
+        else:
+            slots.filled = slots.filled.expand(b)
+            b = int(real.any(1).nonzero().max()) + 1 if bool(real.any()) else 0  # rows after these have nothing to do
+            real = real[:b]
+        filled = slots.filled[: len(real)]
+        slot = filled[:, None] + real.cumsum(1) - 1  # [1 or b, M]
+        read = filled + real[:, :p].sum(1)
+        # A token sees what was read before it, a question all that was read; -1 sees slot 0, so that nothing is NaN.
+        before = torch.where(real, torch.cat([slot[:, :p], read[:, None].expand(-1, k)], 1), 1)
+        column = torch.arange(int(slot.max()) + 1 if b else 0, device=at.device)
+        visible = (column < before[..., None]) | (column == slot[..., None])  # and itself: [1 or b, M, S]
+        into = int(filled[0]) if alike else torch.where(real, slot, slots.known.shape[1])
+        seen = None if alike and p + k == 1 else visible
+        hidden = self._run(slots, slice(0, b), ids[:b], at[:b].clamp(min=0), into, seen, p)
+        slots.filled = read if alike else torch.cat([read, slots.filled[b:]])
+        slots.waiting = (slots.waiting[0][:, :0], slots.waiting[1][:, :0])
+        return torch.cat([hidden, hidden.new_zeros((len(positions) - b, k, hidden.shape[-1]))])
+
+    def _run(
+        self, slots: Slots, rows: slice, ids: Tensor, at: Tensor, slot: Tensor | int, visible: Tensor | None, skip: int
+    ) -> Tensor:
+        """Run tokens ``ids`` [b, M] at positions ``at`` through the model, their keys and values into ``slot``.
+
+        Args:
+            slots: Where keys and values are kept.
+            rows: The b rows among those of the slots.
+            ids: [b, M]
+            at: [b, M]
+            slot: [b, M], or a number: M slots from there on, in every row.
+            visible: [1 or b, M, S] which of the first S slots each token sees; None: up to the last one written.
+            skip: Of how many tokens, the first ones, only keys and values are wanted.
+
+        Returns:
+            Hidden states [b, M - skip, H].
+        """
+        family = self.family
+        width = slot + ids.shape[1] if visible is None else visible.shape[-1]
+        _write(slots.position, rows, slot, at)
+        hidden = family.embed(ids, at)
+        scenes = family.scenes(at, slots.position[rows, :width], visible, hidden.dtype)
+        for layer, keys, values in zip(family.layers, slots.keys, slots.values, strict=True):
+            query, key, value = family.project(layer, hidden, scenes)
+            _write(keys.transpose(1, 2), rows, slot, key)
+            _write(values.transpose(1, 2), rows, slot, value)
+            if layer is family.layers[-1]:
+                hidden, query = hidden[:, skip:], query[:, skip:]
+                if skip == ids.shape[1]:
+                    return hidden
+            seen = keys[rows, :, :width], values[rows, :, :width]
+            attended = family.attend(layer, query.transpose(1, 2), *seen, scenes)
+            hidden = family.finish(layer, hidden, attended.transpose(1, 2).flatten(2))
+        return family.end(hidden)
+
+
+def _write(kept: Tensor, rows: slice, slot: Tensor | int, new: Tensor) -> None:
+    """``new`` [b, M, ...] into the slots ``slot`` [b, M], or from number ``slot`` on, of ``kept`` [B, N + 1, ...]."""
+    if isinstance(slot, int):
+        kept[rows, slot : slot + new.shape[1]] = new
+    else:
+        kept[rows][torch.arange(len(slot), device=slot.device)[:, None], slot] = new
