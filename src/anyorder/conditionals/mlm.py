@@ -93,7 +93,7 @@ class ModelConditionals:
                 for part, place in zip(states.split(chunk), slot.split(chunk), strict=True):
                     loss = cross_entropy(self._logits(part), wanted[place].to(part.device), reduction="none")
                     answer[place] = -loss.to(answer.device)
-        _refuse_nan(answer)
+        refuse_nan(answer)
         return answer.view_as(positions)
 
     def _states(self, tokens: Tensor, positions: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -122,7 +122,7 @@ class ModelConditionals:
 
         order = torch.argsort(row, stable=True)  # questions in the order of the rows that answer them
         row, position, slot = row[order], position[order], slot[order]
-        for start, stop in self._micro_batches(length.tolist()):
+        for start, stop in micro_batches(length.tolist(), self.token_budget):
             first, last = torch.searchsorted(row, torch.tensor([start, stop], device=row.device)).tolist()
             part = rows[start:stop, : int(length[stop - 1])]
             question = (row[first:last] - start) * part.shape[1] + position[first:last]
@@ -142,22 +142,8 @@ class ModelConditionals:
             lengths = (real * torch.arange(1, n + 1, device=tokens.device)).amax(1)
             if not bool(real[row, position].all()):
                 raise AnyorderError("a position was asked that holds padding: ask -1 where a row has no question")
-        longest = int(lengths[row].max())
-        if longest > self.max_length:
-            raise AnyorderError(
-                f"a text of {longest} tokens is longer than the model's maximum of {self.max_length}: "
-                "shorten or split it, or choose a model that takes longer texts"
-            )
+        refuse_long(int(lengths[row].max()), self.max_length)
         return lengths
-
-    def _micro_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """Cut rows sorted by length into [start, stop) ranges of at most ``token_budget`` padded tokens."""
-        cuts, start = [], 0
-        for stop in range(1, len(lengths) + 1):
-            if stop == len(lengths) or (stop + 1 - start) * lengths[stop] > self.token_budget:
-                cuts.append((start, stop))
-                start = stop
-        return cuts
 
     def _run(self, tokens: Tensor, question: Tensor) -> Tensor:
         """What the head needs, or without one the logits, at flat positions ``question`` of one micro-batch [b, n]."""
@@ -188,7 +174,7 @@ class ModelConditionals:
                 log_q = torch.log_softmax(self._logits(part), -1, out=answer[start : start + len(part)])
             else:
                 log_q = torch.log_softmax(self._logits(part), -1).to(answer.device)
-            _refuse_nan(log_q[:, 0])  # one NaN among the logits makes the whole row NaN
+            refuse_nan(log_q[:, 0])  # one NaN among the logits makes the whole row NaN
             if once and not in_place:
                 answer.index_copy_(0, slot[first : first + chunk], log_q)
             elif not once:
@@ -196,7 +182,27 @@ class ModelConditionals:
                 answer[slot[mine]] = log_q[inverse[mine] - first]
 
 
-def _refuse_nan(log_q: Tensor) -> None:
+def micro_batches(lengths: list[int], budget: int) -> list[tuple[int, int]]:
+    """Cut rows sorted by length into [start, stop) ranges of at most ``budget`` padded tokens, or of one row."""
+    cuts, start = [], 0
+    for stop in range(1, len(lengths) + 1):
+        if stop == len(lengths) or (stop + 1 - start) * lengths[stop] > budget:
+            cuts.append((start, stop))
+            start = stop
+    return cuts
+
+
+def refuse_long(longest: int, most: int) -> None:
+    """A text longer than the model holds."""
+    if longest > most:
+        raise AnyorderError(
+            f"a text of {longest} tokens is longer than the model's maximum of {most}: "
+            "shorten or split it, or choose a model that takes longer texts"
+        )
+
+
+def refuse_nan(log_q: Tensor) -> None:
+    """Answers that are no numbers."""
     if bool(log_q.isnan().any()):
         raise AnyorderError(
             "the model answers NaN: its arithmetic overflows in this dtype (load it in float32), or it cannot "

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from anyorder.errors import AnyorderError
 from anyorder.models.layers import layers_of
 from anyorder.models.ordered import refuse_unreadable
 
-_TOKENS = 4096  # given tokens read at once, padding included
+_TOKENS = 4096  # tokens read at once, padding included
 
 
 @dataclass
@@ -97,12 +98,18 @@ class Reader:
     def read(self, memory: Memory, positions: Tensor, tokens: Tensor) -> Memory:
         """Read ``tokens`` [B, K] at ``positions`` [B, K], column by column; -1 reads nothing."""
         slots = memory.current()
-        n = slots.known.shape[1]
-        spare = torch.cat([slots.known, slots.known.new_zeros((len(positions), 1))], 1)
-        slots.known = spare.scatter_(1, torch.where(positions < 0, n, positions), True)[:, :n]
-        slots.waiting = (torch.cat([slots.waiting[0], positions], 1), torch.cat([slots.waiting[1], tokens], 1))
+        b, n = slots.known.shape
+        # A spare last column takes what is aimed at -1.
+        known = pad(slots.known, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), True)
+        slots.known = known[:, :n]
         slots.newest += 1
-        return Memory(slots, slots.newest)
+        memory = Memory(slots, slots.newest)
+        most = max(1, _TOKENS // max(1, b))
+        for new in zip(positions.split(most, 1), tokens.split(most, 1), strict=True):
+            slots.waiting = (torch.cat([slots.waiting[0], new[0]], 1), torch.cat([slots.waiting[1], new[1]], 1))
+            if slots.waiting[0].shape[1] >= most:  # too many to wait
+                self.ask(memory, positions[:, :0])
+        return memory
 
     def ask(self, memory: Memory, positions: Tensor) -> Tensor:
         """Hidden states [B, K, H] of questions at ``positions`` [B, K]; of -1, anything."""

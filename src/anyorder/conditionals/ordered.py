@@ -1,0 +1,143 @@
+"""log q(x_σt | given, x_σ<t) of a masked LM read in order: kept as it reads, or a whole text in one pass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from anyorder.conditionals.mlm import micro_batches, refuse_long, refuse_nan
+from anyorder.conditionals.turns import check_ask, check_given, check_order, check_read
+from anyorder.errors import AnyorderError
+from anyorder.models.heads import head_of
+from anyorder.models.memory import Memory, Reader
+from anyorder.models.ordered import TRAINED, OrderedStates, turns
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TOKEN_BUDGET = 4096  # tokens of one pass, padding included
+_LOGITS = 2**22  # logits worked out at once: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a batch has read. Inside, rows with the most to predict come first: those done are left out."""
+
+    inside: Memory
+    rows: Tensor | None  # [B] which row of the batch each one inside is; None: as they come
+
+    @property
+    def known(self) -> Tensor:
+        """[B, N] bool: what was given or read, or is padding."""
+        known = self.inside.known
+        return known if self.rows is None else known[self.rows.argsort()]
+
+    def sorted(self, part: Tensor) -> Tensor:
+        """The rows of ``part`` [B, ...] as they are inside, on the model's device."""
+        return (part if self.rows is None else part[self.rows]).to(self.inside.known.device)
+
+
+class ModelOrdered:
+    """``model`` read in order; see :class:`anyorder.types.Ordered`.
+
+    Args:
+        model: An ``AutoModelForMaskedLM``, in eval mode, that was trained for it (``objective.ordered``).
+        mask_id: The id of the mask token, with which questions are asked.
+        pad_id: The id shorter rows end in; None: every row is full.
+        max_length: The longest row the model can take, special tokens included.
+        untrained: Take a model that was not trained for it, whatever its answers are worth.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, *, mask_id: int, pad_id: int | None, max_length: int, untrained: bool = False
+    ) -> None:
+        if not (untrained or getattr(model.config, TRAINED, False)):
+            raise AnyorderError(
+                "this model was not trained to be read in order, so its answers would mean nothing: read it in full, "
+                "train it with objective.ordered, or insist with the reading ordered-untrained"
+            )
+        self.model, self.mask_id, self.pad_id, self.max_length = model, mask_id, pad_id, max_length
+        self._reader, self._states = Reader(model, mask_id), OrderedStates(model, mask_id)
+        head: Any = head_of(model)
+        self._head = partial(head, model)
+        with torch.inference_mode():
+            probe = torch.zeros((1, model.config.hidden_size), dtype=model.dtype, device=model.device)
+            self.vocab_size: int = self._head(probe).shape[-1]
+        self._dtype = torch.promote_types(model.dtype, torch.float32)
+
+    def begin(self, tokens: Tensor, given: Tensor) -> Kept:
+        """Read the ``given`` [B, N]."""
+        given, padding = self._checked(tokens, given)
+        count = (given | padding).sum(1)
+        rows = None if bool((count.diff() >= 0).all()) else count.argsort(stable=True)
+        with torch.inference_mode():
+            parts = (part if rows is None else part[rows] for part in (tokens, given, padding))
+            return Kept(self._reader.begin(*(part.to(self.model.device) for part in parts)), rows)
+
+    def read(self, memory: Kept, positions: Tensor, tokens: Tensor) -> Kept:
+        """Read ``tokens`` [B, K] at ``positions`` [B, K]."""
+        positions = memory.sorted(positions)
+        check_read(memory.inside.known, positions)
+        with torch.inference_mode():
+            return Kept(self._reader.read(memory.inside, positions, memory.sorted(tokens)), memory.rows)
+
+    def ask(self, memory: Kept, positions: Tensor) -> Tensor:
+        """log q, [B, K, V] in float32 at least, on the device of ``positions``."""
+        (b, k), v = positions.shape, self.vocab_size
+        asked = memory.sorted(positions)
+        check_ask(memory.inside.known, asked)
+        # Allocated outside inference mode, so that the caller may change it in place.
+        answer = torch.full((b, k, v), -math.log(v), dtype=self._dtype, device=positions.device)
+        with torch.inference_mode():
+            for first in range(0, k, step := max(1, TOKEN_BUDGET // max(1, b))):
+                part = asked[:, first : first + step]
+                hidden = self._reader.ask(memory.inside, part)
+                row, column = (part >= 0).nonzero(as_tuple=True)
+                place = row if memory.rows is None else memory.rows.to(row.device)[row]
+                for r, to, c in zip(*(x.split(max(1, _LOGITS // v)) for x in (row, place, column)), strict=True):
+                    log_q = self._head(hidden[r, c]).to(self._dtype).log_softmax(-1)
+                    answer[to.to(answer.device), c.to(answer.device) + first] = log_q.to(answer.device)
+        refuse_nan(answer[..., 0])
+        return answer
+
+    def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
+        """[B, N] float64: one pass over each text's tokens and as many questions as it has tokens to predict."""
+        given, padding = self._checked(tokens, given)
+        check_order(given | padding, order)
+        turn = turns(given, order)
+        answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
+        column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
+        length = ((turn >= 0) * column).amax(1)  # up to the last token that is read
+        width = length + (turn > 0).sum(1)
+        rows = width.argsort(stable=True)
+        with torch.inference_mode():
+            for start, stop in micro_batches(width[rows].tolist(), TOKEN_BUDGET):
+                part = rows[start:stop]
+                longest = int(length[part].max())
+                answer[part, :longest] = self._chain(tokens[part, :longest], turn[part, :longest]).to(answer)
+        refuse_nan(answer)
+        return answer
+
+    def _chain(self, tokens: Tensor, turn: Tensor) -> Tensor:
+        tokens, turn = tokens.to(self.model.device), turn.to(self.model.device)
+        states, wanted = self._states(tokens, turn), tokens[turn > 0]
+        chunk = max(1, _LOGITS // self.vocab_size)
+        parts = zip(states.split(chunk), wanted.split(chunk), strict=True)
+        losses = [cross_entropy(self._head(s).to(self._dtype), w, reduction="none") for s, w in parts]
+        answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
+        answer[turn > 0] = -torch.cat(losses).double()
+        return answer
+
+    def _checked(self, tokens: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+        """What is given without padding, and the padding, both [B, N]."""
+        check_given(tokens, given)
+        padding = torch.zeros_like(given) if self.pad_id is None else tokens == self.pad_id
+        longest = int((~padding).any(0).nonzero().max()) + 1 if bool((~padding).any()) else 0
+        refuse_long(longest, self.max_length)
+        return given & ~padding, padding

@@ -1,0 +1,67 @@
+"""Any conditionals read in order, by reading everything again for every question.
+
+The conditionals of an exact table are those of one joint, so that it does not matter when a token was read: this is the
+order-causal reading itself, and the oracle of all that is built on :class:`anyorder.types.Ordered`. For a model it is
+the plain loop against which keeping keys and values is measured.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from anyorder.conditionals.turns import check_ask, check_given, check_order, check_read
+from anyorder.types import Conditionals
+
+
+class Reading(NamedTuple):
+    """The texts as far as they were read."""
+
+    tokens: Tensor  # [B, N], the mask where nothing is known
+    known: Tensor  # [B, N] bool
+
+
+class Reread:
+    """``conditionals`` as :class:`anyorder.types.Ordered`: log q(x_t | given, read), all else masked."""
+
+    def __init__(self, conditionals: Conditionals) -> None:
+        self.conditionals = conditionals
+        self.vocab_size = conditionals.vocab_size
+        self.mask_id = conditionals.mask_id
+        self.pad_id = conditionals.pad_id
+
+    def begin(self, tokens: Tensor, given: Tensor) -> Reading:
+        """Keep the ``given`` among ``tokens``."""
+        check_given(tokens, given)
+        known = given if self.pad_id is None else given | (tokens == self.pad_id)
+        return Reading(tokens.masked_fill(~known, self.mask_id), known)
+
+    def read(self, memory: Reading, positions: Tensor, tokens: Tensor) -> Reading:
+        """Put ``tokens`` at ``positions``."""
+        check_read(memory.known, positions)
+        n = memory.tokens.shape[1]
+        place = torch.where(positions < 0, n, positions)
+        # A spare last column takes what is aimed at -1.
+        spare = torch.nn.functional.pad(memory.tokens, (0, 1)).scatter_(1, place, tokens)
+        known = torch.nn.functional.pad(memory.known, (0, 1)).scatter_(1, place, True)
+        return Reading(spare[:, :n], known[:, :n])
+
+    def ask(self, memory: Reading, positions: Tensor) -> Tensor:
+        """log q, [B, K, V]."""
+        check_ask(memory.known, positions)
+        return self.conditionals(memory.tokens, positions)
+
+    def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
+        """[B, N] float64, one question after the other."""
+        memory = self.begin(tokens, given)
+        check_order(memory.known, order)
+        answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
+        for column in order.split(1, dim=1):
+            place = column.clamp(min=0)
+            token = tokens.gather(1, place)
+            log_q = self.ask(memory, column).gather(-1, token[..., None])[..., 0].double()
+            answer.scatter_add_(1, place, torch.where(column < 0, 0.0, log_q))
+            memory = self.read(memory, column, token)
+        return answer
