@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import random_joint
+from anyorder.conditionals import ModelOrdered, Reread, random_joint
+from anyorder.conditionals.allowed import AllowedOrdered
 from anyorder.errors import AnyorderError
 from anyorder.samplers import any_order, run
 from anyorder.samplers.orders import ORDERS, UNCERTAINTY
+from tiny import tiny_model
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -114,3 +116,61 @@ def test_an_order_that_names_a_fixed_position_is_refused(table):
     free[0, 2] = False
     with pytest.raises(AnyorderError, match="not free"):
         run(any_order(table, order="given:0,1,2,3,4"), tokens, free, generator=generator())
+
+
+@pytest.mark.parametrize("order", [*ORDERS, "given:2,0,4,1,3"])
+def test_read_in_order_a_table_gives_the_same_texts(table, order):
+    full = run(any_order(table, order=order), *blanks(table, 50), generator=generator())
+    kept = run(any_order(Reread(table), order=order), *blanks(table, 50), generator=generator())
+    assert torch.equal(kept.tokens, full.tokens)
+    assert torch.equal(kept.trace.positions, full.trace.positions)
+    torch.testing.assert_close(kept.log_prob, full.log_prob, atol=1e-12, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def in_order():
+    model = tiny_model("bert").double()
+    with torch.no_grad():
+        model.cls.predictions.bias[0] = -1e4  # padding is no word
+    return ModelOrdered(model, mask_id=4, pad_id=0, max_length=60, untrained=True)
+
+
+@pytest.mark.parametrize("order", ["random", "left-to-right", "confidence"])
+def test_a_model_read_in_order_draws_by_the_chain_it_scores_by(in_order, order):
+    tokens = torch.tensor([[2, *range(10, 20), 3, 0], [2, *range(20, 31), 3], [2, 31, 32, 3, *[0] * 9]])
+    free = (tokens >= 10) & (tokens % 4 > 0)
+    result = run(any_order(in_order, order=order), tokens, free, generator=generator())
+    assert torch.equal(result.tokens[~free], tokens[~free])
+    sigma = result.trace.positions[:, :, 0].T
+    expected = in_order.chain(result.tokens, ~free, sigma)
+    torch.testing.assert_close(result.log_prob, expected.sum(1), atol=1e-9, rtol=0)
+
+
+def test_a_model_read_in_order_draws_from_its_own_law(in_order):
+    """Two blanks, three words allowed in each: nine texts, whose law is worked out by asking."""
+    words = torch.tensor([10, 20, 30])
+    allowed = torch.zeros((4, in_order.vocab_size), dtype=torch.bool)
+    allowed[:, words] = True
+    model = AllowedOrdered(in_order, allowed)
+    n = 20_000
+    tokens = torch.tensor([[2, 4, 4, 3]]).repeat(n, 1)
+    free = tokens == 4
+    drawn = run(any_order(model, order="right-to-left"), tokens, free, generator=generator()).tokens
+    every = torch.tensor([[2, int(a), int(b), 3] for a in words for b in words])
+    given = torch.tensor([[True, False, False, True]]).expand(9, 4)
+    p = model.chain(every, given, torch.tensor([[2, 1]]).expand(9, 2)).sum(1).exp()
+    assert float(p.sum()) == pytest.approx(1.0, abs=1e-9)
+    count = torch.stack([(drawn == text).all(1).sum() for text in every]).double()
+    assert float(((count - n * p) ** 2 / (n * p)).sum()) < 8 + 4 * 16**0.5  # Pearson's χ², 8 degrees of freedom
+
+
+def test_a_memory_is_not_shared_between_runs(in_order):
+    tokens = torch.tensor([[2, 4, 4, 4, 3]])
+    sampler = any_order(in_order)
+    one = run(sampler, tokens, tokens == 4, generator=generator(1)).tokens
+    state = sampler.init(tokens, tokens == 4)
+    later, _ = sampler.step(generator(1), state)
+    with pytest.raises(AnyorderError, match="has been read on with"):
+        sampler.step(generator(1), state)
+    assert torch.equal(run(sampler, tokens, tokens == 4, generator=generator(1)).tokens, one)
+    assert int(later.open.sum()) == 2

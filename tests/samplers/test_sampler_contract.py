@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import ModelConditionals
+from anyorder.conditionals import ModelConditionals, Reread
 from anyorder.conditionals.wrappers import ban
 from anyorder.errors import AnyorderError
 from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, run, stream, warper
@@ -16,6 +16,8 @@ SAMPLERS = {
     "any_order left-to-right": (lambda c: any_order(c, order="left-to-right"), None),
     "any_order confidence": (lambda c: any_order(c, order="confidence"), None),
     "any_order warped": (lambda c: any_order(c, warper=warper(temperature=0.7, top_k=9)), None),
+    "any_order read in order": (lambda c: any_order(Reread(c)), None),
+    "any_order read in order, confidence": (lambda c: any_order(Reread(c), order="confidence"), None),
     "parallel confidence": (lambda c: parallel(c, steps=3), None),
     "parallel random": (lambda c: parallel(c, steps=3, commit="random"), None),
     "parallel margin cosine": (lambda c: parallel(c, steps=4, commit="margin", schedule="cosine"), None),

@@ -83,7 +83,7 @@ class ModelOrdered:
     def read(self, memory: Kept, positions: Tensor, tokens: Tensor) -> Kept:
         """Read ``tokens`` [B, K] at ``positions`` [B, K]."""
         positions = memory.sorted(positions)
-        check_read(memory.inside.known, positions)
+        check_read(memory.inside.current().known, positions)
         with torch.inference_mode():
             return Kept(self._reader.read(memory.inside, positions, memory.sorted(tokens)), memory.rows)
 
@@ -91,7 +91,7 @@ class ModelOrdered:
         """log q, [B, K, V] in float32 at least, on the device of ``positions``."""
         (b, k), v = positions.shape, self.vocab_size
         asked = memory.sorted(positions)
-        check_ask(memory.inside.known, asked)
+        check_ask(memory.inside.current().known, asked)
         # Allocated outside inference mode, so that the caller may change it in place.
         answer = torch.full((b, k, v), -math.log(v), dtype=self._dtype, device=positions.device)
         with torch.inference_mode():

@@ -7,13 +7,14 @@ the plain loop against which keeping keys and values is measured.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from anyorder.conditionals.turns import check_ask, check_given, check_order, check_read
-from anyorder.types import Conditionals
+from anyorder.types import Conditionals, Ordered
 
 
 class Reading(NamedTuple):
@@ -51,17 +52,29 @@ class Reread:
     def ask(self, memory: Reading, positions: Tensor) -> Tensor:
         """log q, [B, K, V]."""
         check_ask(memory.known, positions)
-        return self.conditionals(memory.tokens, positions)
+        asks = (positions >= 0).any(1)
+        if bool(asks.all()):
+            return self.conditionals(memory.tokens, positions)
+        nothing = torch.full((*positions.shape, self.vocab_size), -math.log(self.vocab_size), device=positions.device)
+        if not bool(asks.any()):
+            return nothing
+        log_q = self.conditionals(memory.tokens[asks], positions[asks])
+        return nothing.to(log_q.dtype).index_put_((asks.nonzero()[:, 0],), log_q)
 
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other."""
-        memory = self.begin(tokens, given)
-        check_order(memory.known, order)
-        answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
-        for column in order.split(1, dim=1):
-            place = column.clamp(min=0)
-            token = tokens.gather(1, place)
-            log_q = self.ask(memory, column).gather(-1, token[..., None])[..., 0].double()
-            answer.scatter_add_(1, place, torch.where(column < 0, 0.0, log_q))
-            memory = self.read(memory, column, token)
-        return answer
+        return chain_by_asking(self, tokens, given, order)
+
+
+def chain_by_asking(ordered: Ordered, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
+    """:meth:`anyorder.types.Ordered.chain` by its definition: ask for σ_t, read x_σt, and so on."""
+    memory = ordered.begin(tokens, given)
+    check_order(memory.known, order)
+    answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
+    for column in order.split(1, dim=1):
+        place = column.clamp(min=0)
+        token = tokens.gather(1, place)
+        log_q = ordered.ask(memory, column).gather(-1, token[..., None])[..., 0].double()
+        answer.scatter_add_(1, place, torch.where(column < 0, 0.0, log_q))
+        memory = ordered.read(memory, column, token)
+    return answer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from anyorder.samplers.draw import (
     Draw,
     Warper,
     ask,
+    cells,
     draw_at,
     draw_from,
     first_among,
@@ -21,7 +22,7 @@ from anyorder.samplers.draw import (
     uniforms,
 )
 from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Ordered, Sampler
 
 
 class AnyOrderState(NamedTuple):
@@ -30,6 +31,7 @@ class AnyOrderState(NamedTuple):
     tokens: Tensor  # [B, N], mask_id at the open blanks
     open: Tensor  # [B, N] bool
     rank: Tensor | None  # [B, N] when each position's turn comes, None if that is decided as we go
+    memory: Any = None  # what a model read in order keeps of what it has read
 
     @property
     def done(self) -> Tensor:
@@ -38,7 +40,10 @@ class AnyOrderState(NamedTuple):
 
 
 def any_order(
-    conditionals: Conditionals, *, order: str | Sequence[int] | Tensor = "random", warper: Warper | None = None
+    conditionals: Conditionals | Ordered,
+    *,
+    order: str | Sequence[int] | Tensor = "random",
+    warper: Warper | None = None,
 ) -> Sampler:
     """x_σ(t) ~ q(· | x_σ(1), …, x_σ(t-1)) for t = 1..n, with a permutation σ of each row's own free positions.
 
@@ -47,7 +52,7 @@ def any_order(
     conditionals at all open blanks, which costs the head there but no further pass.
 
     Args:
-        conditionals: The model.
+        conditionals: The model, read in full for every token, or read in order, each token once.
         order: ``left-to-right``, ``right-to-left``, ``random`` (each row its own), ``confidence``, ``entropy``,
             ``"given:3,7,1"``, or positions [n] or [B, n] (shorter rows end in -1).
         warper: Temperature, top-k and the like, see :func:`anyorder.samplers.warpers.warper`.
@@ -56,38 +61,81 @@ def any_order(
         A sampler whose step fills one blank in every row that has one.
     """
     sigma = parse(order)
+    doubt = UNCERTAINTY.get(sigma) if isinstance(sigma, str) else None
+    ordered = conditionals if isinstance(conditionals, Ordered) else None
+    if isinstance(conditionals, Ordered):
+        draw_next = _in_order(conditionals, doubt, warper)
+    elif doubt is None:
+        draw_next = _by_rank(conditionals, warper)
+    else:
+        draw_next = _by_doubt(conditionals, doubt, warper)
 
     def init(tokens: Tensor, free: Tensor) -> AnyOrderState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
-        return AnyOrderState(blank, free.clone(), fixed_rank(sigma, free))
+        memory = None if ordered is None else ordered.begin(blank, ~free)
+        return AnyOrderState(blank, free.clone(), fixed_rank(sigma, free), memory)
 
     def step(generator: torch.Generator, state: AnyOrderState) -> tuple[AnyOrderState, Info]:
-        tokens, still_open, rank = state
-        keys, u = uniforms(generator, tokens), uniforms(generator, tokens)
-        if isinstance(sigma, str) and sigma in UNCERTAINTY:
-            positions, draw, passes = _least_uncertain(tokens, still_open, u)
-        else:
-            # The least of fresh uniforms over the open blanks is a uniform choice among them, so that the whole
-            # sequence of choices is a uniform permutation.
-            positions = first_among(keys if rank is None else rank, still_open, 1)
-            draw, passes = draw_at(conditionals, tokens, positions, u, warper)
-        tokens = place(tokens, positions, draw.tokens)
-        still_open = place(still_open, positions, 0)
-        return AnyOrderState(tokens, still_open, rank), Info(positions, *draw, passes)
+        keys, u = uniforms(generator, state.tokens), uniforms(generator, state.tokens)
+        # The least of fresh uniforms over the open blanks is a uniform choice among them, so that the whole sequence
+        # of choices is a uniform permutation.
+        positions, draw, passes, memory = draw_next(state, keys if state.rank is None else state.rank, u)
+        tokens = place(state.tokens, positions, draw.tokens)
+        still_open = place(state.open, positions, 0)
+        return AnyOrderState(tokens, still_open, state.rank, memory), Info(positions, *draw, passes)
 
-    def _least_uncertain(tokens: Tensor, still_open: Tensor, u: Tensor) -> tuple[Tensor, Draw, int]:
-        asked = pack(still_open)  # [B, K]
-        score = UNCERTAINTY[str(sigma)]
+    return Sampler(init, step)
+
+
+# (state, [B, N] the least of which goes next, uniforms [B, N]) -> positions [B, 1], their draw, rows sent, the memory
+_Next = Callable[[AnyOrderState, Tensor, Tensor], tuple[Tensor, Draw, int, Any]]
+_Doubt = Callable[[Tensor], Tensor]
+
+
+def _by_rank(conditionals: Conditionals, warper: Warper | None) -> _Next:
+    """The next token in a known order, by a model that reads the whole text for it."""
+
+    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
+        positions = first_among(rank, state.open, 1)
+        return positions, *draw_at(conditionals, state.tokens, positions, u, warper), None
+
+    return draw_next
+
+
+def _by_doubt(conditionals: Conditionals, doubt: _Doubt, warper: Warper | None) -> _Next:
+    """The token of the least doubt, by a model that reads the whole text for it."""
+
+    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
+        asked = pack(state.open)  # [B, K]
 
         def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
             where = asked[rows]
-            slot = score(log_q).masked_fill(where < 0, torch.inf).argmin(1, keepdim=True)  # [b, 1]
+            slot = doubt(log_q).masked_fill(where < 0, torch.inf).argmin(1, keepdim=True)  # [b, 1]
             position = where.gather(1, slot)
             chosen = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))  # [b, 1, V]
             return position, *draw_from(chosen, u[rows].gather(1, position), warper)
 
-        (position, *draw), passes = ask(conditionals, tokens, asked, read)
-        position = torch.where(still_open.any(1, keepdim=True), position, -1)
-        return position, masked_draw(Draw(*draw), position), passes
+        (position, *draw), passes = ask(conditionals, state.tokens, asked, read)
+        position = torch.where(state.open.any(1, keepdim=True), position, -1)
+        return position, masked_draw(Draw(*draw), position), passes, None
 
-    return Sampler(init, step)
+    return draw_next
+
+
+def _in_order(ordered: Ordered, doubt: _Doubt | None, warper: Warper | None) -> _Next:
+    """The next token, in a known order or by doubt, by a model that keeps what it has read."""
+
+    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
+        questions = []
+        if doubt is not None:
+            asked = pack(state.open)  # [B, K]
+            most = cells(asked.device) // max(1, len(asked) * ordered.vocab_size)
+            questions = list(asked.split(max(1, most), 1))
+            rank = place(rank, asked, torch.cat([doubt(ordered.ask(state.memory, part)) for part in questions], 1))
+        positions = first_among(rank, state.open, 1)
+        log_q = ordered.ask(state.memory, positions)
+        draw = masked_draw(draw_from(log_q, u.gather(1, positions.clamp(min=0)), warper), positions)
+        passes = sum(int((part >= 0).any(1).sum()) for part in (*questions, positions))
+        return positions, draw, passes, ordered.read(state.memory, positions, draw.tokens)
+
+    return draw_next

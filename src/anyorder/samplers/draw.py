@@ -26,6 +26,11 @@ _CELLS_CPU = 2**22
 _TOKENS = 512
 
 
+def cells(device: torch.device) -> int:
+    """Answers (rows x positions x vocabulary) to hold at once."""
+    return min(_CELLS, _CELLS_CPU * torch.get_num_threads()) if device.type == "cpu" else _CELLS
+
+
 class Draw(NamedTuple):
     """Tokens drawn at some positions, and what the model's own conditional thought of them."""
 
@@ -80,8 +85,8 @@ def ask(
         What was read, and the number of rows sent through the model.
     """
     rows = (positions >= 0).any(1).nonzero().squeeze(1)
-    cells = min(_CELLS, _CELLS_CPU * torch.get_num_threads()) if tokens.device.type == "cpu" else _CELLS
-    limit = max(1, _TOKENS // tokens.shape[1], cells // (positions.shape[1] * conditionals.vocab_size))
+    most = cells(tokens.device) // (positions.shape[1] * conditionals.vocab_size)
+    limit = max(1, _TOKENS // tokens.shape[1], most)
     parts = []
     for chunk in rows.split(limit) if len(rows) else ():
         parts.append(read(conditionals(tokens[chunk], positions[chunk]), chunk))

@@ -6,6 +6,7 @@ got there by itself.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from anyorder.conditionals.reread import Reread
 from anyorder.conditionals.table import Table
 from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, stream
 from anyorder.stats import Estimate
@@ -111,6 +113,9 @@ def _excess(tv: Estimate, base: Estimate) -> float:
 def _any_order(bench: Bench) -> Iterator[Verdict]:
     for order in ("left-to-right", "random", "confidence", "entropy"):
         yield bench.verdict(f"any-order, {order}", any_order(bench.model, order=order))
+    apart = copy.copy(bench)  # with draws of its own, so that those of the others stay what they were
+    apart.generator = torch.Generator().manual_seed(bench.generator.initial_seed())
+    yield apart.verdict("any-order, read in order", any_order(Reread(bench.model)))
 
 
 def _gibbs(bench: Bench) -> Iterator[Verdict]:
