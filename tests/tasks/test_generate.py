@@ -197,4 +197,5 @@ def test_bad_input_is_one_line_at_once(tiny_lm, options, says):
 
 
 def test_json_has_the_agreed_fields():
-    assert Generation("t", (1, 2), -1.0, 2).to_dict() == {"text": "t", "tokens": [1, 2], "log_prob": -1.0, "passes": 2}
+    expected = {"text": "t", "tokens": [1, 2], "log_prob": -1.0, "passes": 2, "reading": "full"}
+    assert Generation("t", (1, 2), -1.0, 2).to_dict() == expected

@@ -24,6 +24,15 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random ch
 PickleOption = Annotated[
     bool, typer.Option("--allow-pickle", help="Also read .bin checkpoints; only for files you trust.")
 ]
+ReadingOption = Annotated[
+    str,
+    typer.Option(
+        "--reading",
+        help="How token-by-token methods (any-order, chain) read the model: ordered (each token once: fast, for models "
+        "trained for it), full (the whole text for every token), ordered-untrained (insist), or auto: ordered if it "
+        "was trained so.",
+    ),
+]
 
 
 def load_model(name: str | None, allow_pickle: bool = False) -> MaskedLM:

@@ -14,6 +14,7 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    ReadingOption,
     SeedOption,
     load_model,
     print_json,
@@ -65,6 +66,7 @@ def generate(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="parallel: draw neighbours from their joint, not as if independent.")
     ] = False,
+    reading: ReadingOption = "auto",
     temperature: Annotated[float, typer.Option("--temperature", help="Below 1 sharpens, above 1 flattens.")] = 1.0,
     top_k: Annotated[
         int | None, typer.Option("--top-k", help="Draw among the k likeliest tokens; 1 is greedy.")
@@ -113,6 +115,7 @@ def generate(
             mode=mode,
             influence=influence,
             pairs=pairs,
+            reading=reading,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,

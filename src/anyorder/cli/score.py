@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    ReadingOption,
+    SeedOption,
+    load_model,
+    progress,
+)
 from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ def score(
     samples: Annotated[
         int | None, typer.Option(help="Masks of the bound (16 if absent), or random orders of the chain (1).")
     ] = None,
+    reading: ReadingOption = "auto",
     column: Annotated[
         str | None, typer.Option(help="Name of the JSONL field or TSV column; a number if no header.")
     ] = None,
@@ -67,7 +76,7 @@ def score(
     from anyorder.tasks.score import Method
     from anyorder.tasks.score import score as score_texts
 
-    chosen = Method(method, order, samples, seed)
+    chosen = Method(method, order, samples, seed, reading=reading)
     source = Source(file, column, format)
     tsv = out.suffix == ".tsv" if out is not None and not json else not json
     total = None
@@ -80,6 +89,7 @@ def score(
         "method": method,
         "order": order,
         "samples": chosen.repeats,
+        "reading": reading,
         "seed": seed,
         "column": column,
         "per_token": per_token,

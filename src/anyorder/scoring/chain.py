@@ -34,7 +34,7 @@ def chain(conditionals: Conditionals | Ordered, tokens: Tensor, free: Tensor, ra
 
 def _order(free: Tensor, rank: Tensor) -> Tensor:
     """[B, K] the free positions by rank; rows with fewer end in -1."""
-    last = torch.where(free, rank.double(), torch.inf).argsort(1, stable=True)
+    last = torch.where(free, rank.double(), torch.inf).argsort(dim=1, stable=True)
     count = free.sum(1, keepdim=True)
     return torch.where(torch.arange(free.shape[1]) < count, last, -1)[:, : int(count.max()) if len(count) else 0]
 

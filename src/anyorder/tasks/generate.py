@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.allowed import Allowed, AllowedOrdered
 from anyorder.errors import AnyorderError, choose
 from anyorder.joints.pair_draw import pair_draw
 from anyorder.models.attention import attention_influence
@@ -25,10 +25,11 @@ from anyorder.samplers.refine import refine
 from anyorder.samplers.run import stream as run_stream
 from anyorder.samplers.warpers import warper as make_warper
 from anyorder.tasks.fill import numbered
+from anyorder.tasks.reading import reader
 from anyorder.text.compose import Canvas, Frame, prompted, scattered
 from anyorder.text.compose import acrostic as acrostic_canvas
 from anyorder.text.vocabulary import Vocabulary, vocabulary
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Ordered, Sampler
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -52,16 +53,18 @@ class Generation:
             For any-order this is the exact log-probability of the text given the prompt, along the order taken; for
             the other samplers, which draw tokens without knowing their neighbours or several times over, an indication.
         passes: rows sent through the model for this text (the mean over its batch, rounded up).
+        reading: how the model was read, ``full`` or ``ordered``: a pass is then over two tokens instead of all.
     """
 
     text: str
     tokens: tuple[int, ...]
     log_prob: float
     passes: int
+    reading: str = "full"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return {"text": self.text, "tokens": list(self.tokens), "log_prob": self.log_prob, "passes": self.passes}
+        return {**asdict(self), "tokens": list(self.tokens)}
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Plan:
         expected: how many steps to expect, for a progress bar.
         samples: texts wanted.
         generator: the source of all randomness.
+        reading: ``full`` or ``ordered``.
     """
 
     canvas: Canvas
@@ -85,6 +89,7 @@ class Plan:
     expected: int
     samples: int
     generator: torch.Generator
+    reading: str = "full"
 
     def rows(self, count: int) -> Iterator[tuple[Any, Info]]:
         """Run ``count`` rows from the canvas, yielding (state, info) after each step."""
@@ -109,6 +114,7 @@ def plan(
     mode: str = "parallel",
     influence: str = "tokens",
     pairs: bool = False,
+    reading: str = "auto",
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -139,9 +145,13 @@ def plan(
     choose(influence, INFLUENCES, "influence")
     by_attention = attention_influence(lm.model, lm.conditionals.mask_id) if influence == "attention" else None
     allowed = Allowed(lm.conditionals, canvas.allowed)
-    options = SamplerOptions(allowed, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1)
+    asked, how = reader(lm, reading, f"the sampler {name!r}", name == "any-order")
+    ordered = AllowedOrdered(asked, canvas.allowed) if isinstance(asked, Ordered) else None
+    options = SamplerOptions(
+        allowed, ordered, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1
+    )
     chosen, count, expected = options.make(name)
-    return Plan(canvas, words, chosen, count, expected, samples, generator)
+    return Plan(canvas, words, chosen, count, expected, samples, generator, how)
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,7 @@ class SamplerOptions:
     """What a user may say about a sampler, whichever it is."""
 
     conditionals: Conditionals
+    ordered: Ordered | None  # the same read in order, if it is to be
     canvas: Canvas
     order: str | Sequence[int] | None
     steps: int | None
@@ -180,7 +191,7 @@ class SamplerOptions:
                     f"any-order fills one blank a step, {self.blanks} in all: leave --steps out, or choose parallel"
                 )
             order = "random" if self.order is None else numbered(self.order, self.canvas.layout)
-            return any_order(self.conditionals, order=order, warper=self.warper), None, self.blanks
+            return any_order(self.ordered or self.conditionals, order=order, warper=self.warper), None, self.blanks
         if name == "parallel":
             commit = "confidence" if self.order is None else self.order
             if not isinstance(commit, str) or commit not in COMMITS:
@@ -258,4 +269,4 @@ def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> I
         each = math.ceil(passes / count)
         for row, value in zip(tokens, log_prob.sum(1).tolist(), strict=True):
             text, _ = where.render(row, task.vocabulary)
-            yield Generation(text, tuple(row[inner].tolist()), value, each)
+            yield Generation(text, tuple(row[inner].tolist()), value, each, task.reading)

@@ -37,15 +37,16 @@ class MaskedLM:
         Args:
             texts: One text, or several.
             method: ``pll``, ``pll-word``, ``chain`` (exact along an order) or ``bound`` (any-order, estimated).
-            options: ``order`` and ``samples`` and ``seed`` of :class:`anyorder.tasks.score.Method`; ``per_token``,
-                ``stride``, ``strict`` and ``progress`` of :func:`anyorder.tasks.score.score`.
+            options: ``order``, ``samples``, ``seed`` and ``reading`` of :class:`anyorder.tasks.score.Method`;
+                ``per_token``, ``stride``, ``strict`` and ``progress`` of :func:`anyorder.tasks.score.score`.
 
         Returns:
             A score, or for several texts a list of them.
         """
         from anyorder.tasks.score import Method, score
 
-        chosen = {name: options.pop(name) for name in ("order", "samples", "seed") if name in options}
+        names = ("order", "samples", "seed", "reading")
+        chosen = {name: options.pop(name) for name in names if name in options}
         several = [texts] if isinstance(texts, str) else list(texts)
         scores = score(self, several, Method(method, **chosen), **options)
         return scores[0] if isinstance(texts, str) else scores
@@ -104,6 +105,7 @@ class MaskedLM:
         mode: str = "parallel",
         influence: str = "tokens",
         pairs: bool = False,
+        reading: str = "auto",
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -136,6 +138,9 @@ class MaskedLM:
                 pass a blank) or ``attention`` (one pass, and rougher).
             pairs: Let parallel draw neighbours that it commits together from their Arnold–Gokhale joint, not as if they
                 were independent: 32 further rows a pair.
+            reading: Of any-order. ``ordered`` reads each token once and is much faster, with a model trained for it;
+                ``full`` reads the whole text for every token; ``auto``: ordered if it was. They are two models for what
+                they say. ``ordered-untrained`` insists with any model.
             temperature: Divides the log-probabilities.
             top_k: Keep the k most probable tokens; 1 is greedy.
             top_p: Keep the fewest tokens that hold this much probability.

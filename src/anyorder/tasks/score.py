@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,10 +18,11 @@ from anyorder.scoring.pseudo import pll, pll_word
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import widening
 from anyorder.tasks.pieces import Piece, pieces
+from anyorder.tasks.reading import READINGS, reader
+from anyorder.types import Conditionals, Ordered
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
-    from anyorder.types import Conditionals
 
 METHODS = ("pll", "pll-word", "chain", "bound")
 ORDERS = ("left-to-right", "right-to-left", "random")
@@ -41,6 +42,7 @@ class Score:
         standard_error: of ``log_prob`` where it is estimated, else 0; ± 1.96 of it is a 95 % interval.
         tokens: how many were scored.
         windows: in how many rows the text was read; more than 1 if it is longer than the model.
+        reading: how the model was read, ``full`` or, by the chain, ``ordered``: two models for what they say.
         per_token: (token, log-probability) in reading order, if asked for.
     """
 
@@ -50,6 +52,7 @@ class Score:
     standard_error: float
     tokens: int
     windows: int = 1
+    reading: str = "full"
     per_token: tuple[tuple[str, float], ...] | None = None
 
     @property
@@ -58,7 +61,7 @@ class Score:
         return math.exp(-self.log_prob / self.tokens) if self.tokens else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON; ``windows`` and ``per_token`` only where they say something."""
+        """The fields, ready for JSON; ``windows``, ``reading`` and ``per_token`` only where they say something."""
         out: dict[str, Any] = {
             "text": self.text,
             "method": self.method,
@@ -68,6 +71,8 @@ class Score:
         }
         if self.windows > 1:
             out["windows"] = self.windows
+        if self.method == "chain":
+            out["reading"] = self.reading
         if self.per_token is not None:
             out["per_token"] = [{"token": token, "log_prob": value} for token, value in self.per_token]
         return out
@@ -83,10 +88,12 @@ class Method:
     seed: int = 0
     # The same masks or order for texts of one length: their differences are sharper, their sum over a corpus is not.
     common: bool = False
+    reading: str = "auto"  # of the chain: one of READINGS
 
     def __post_init__(self) -> None:
         choose(self.name, METHODS, "method")
         choose(self.order, ORDERS, "order")
+        choose(self.reading, READINGS, "reading")
         if self.samples is not None and self.samples < 1:
             raise AnyorderError(f"{self.samples} samples are too few: choose 1 or more")
         if self.name != "chain" and self.order != "left-to-right":
@@ -101,23 +108,37 @@ class Method:
 
     def rows(self, piece: Piece) -> int:
         """Rows sent through the model for one piece."""
-        return self.repeats if self.name == "bound" else self.repeats * piece.scored
+        if self.name == "bound":
+            return self.repeats
+        if self.reading == "ordered":
+            return 2 * self.repeats  # tokens, and as many questions
+        return self.repeats * piece.scored
 
     def __call__(
-        self, conditionals: Conditionals, tokens: Tensor, free: Tensor, words: Tensor, keys: Sequence[Piece]
+        self, conditionals: Conditionals | Ordered, tokens: Tensor, free: Tensor, words: Tensor, keys: Sequence[Piece]
     ) -> tuple[Tensor, Tensor]:
         """[B, N] the terms of each row's score, and [B] the standard errors of their sums."""
-        exact = torch.zeros(len(tokens), dtype=torch.float64)
-        if self.name == "pll":
-            return pll(conditionals, tokens, free), exact
-        if self.name == "pll-word":
-            return pll_word(conditionals, tokens, free, words), exact
         # A row's randomness comes from its own tokens, so that its place in a file or a batch does not matter.
         generators = [
             generator_for(self.seed, piece.start, len(piece.tokens) if self.common else piece.tokens) for piece in keys
         ]
+        if self.name == "chain" or isinstance(conditionals, Ordered):
+            return self._chain(conditionals, tokens, free, generators)
         if self.name == "bound":
             return bound(conditionals, tokens, free, generators, self.repeats)
+        exact = torch.zeros(len(tokens), dtype=torch.float64)
+        if self.name == "pll":
+            return pll(conditionals, tokens, free), exact
+        return pll_word(conditionals, tokens, free, words), exact
+
+    def _chain(
+        self,
+        conditionals: Conditionals | Ordered,
+        tokens: Tensor,
+        free: Tensor,
+        generators: Sequence[torch.Generator],
+    ) -> tuple[Tensor, Tensor]:
+        exact = torch.zeros(len(tokens), dtype=torch.float64)
         if self.order != "random":
             rank = left_to_right(free)
             return chain(conditionals, tokens, free, rank if self.order == "left-to-right" else -rank), exact
@@ -153,6 +174,8 @@ def score(
         first: The number of the first text in error messages.
         progress: Called with the number of texts finished so far, now and then.
     """
+    asked, reading = reader(lm, method.reading, method.name, method.name == "chain")
+    method = replace(method, reading=reading)
     rows = pieces(lm.tokenizer, texts, lm.max_length, stride=stride, strict=strict, first=first)
     terms: list[list[tuple[str, float]]] = [[] for _ in texts]
     log_prob, variance, windows = [0.0] * len(texts), [0.0] * len(texts), [0] * len(texts)
@@ -161,7 +184,7 @@ def score(
         if progress is not None:
             progress(len(texts) * done // len(rows))
 
-    for piece, (values, error) in zip(rows, score_pieces(lm.conditionals, rows, method, report), strict=True):
+    for piece, (values, error) in zip(rows, score_pieces(asked, rows, method, report), strict=True):
         log_prob[piece.text] += math.fsum(values)
         variance[piece.text] += error**2
         windows[piece.text] += 1
@@ -175,6 +198,7 @@ def score(
             standard_error=math.sqrt(variance[i]),
             tokens=len(terms[i]),
             windows=max(1, windows[i]),
+            reading=reading,
             per_token=tuple(terms[i]) if per_token else None,
         )
         for i, text in enumerate(texts)
@@ -182,7 +206,7 @@ def score(
 
 
 def score_pieces(
-    conditionals: Conditionals, rows: Sequence[Piece], method: Method, progress: Progress | None = None
+    conditionals: Conditionals | Ordered, rows: Sequence[Piece], method: Method, progress: Progress | None = None
 ) -> list[tuple[list[float], float]]:
     """For each row the terms of its scored tokens, and the standard error of their sum."""
     answers: dict[int, tuple[list[float], float]] = {}
