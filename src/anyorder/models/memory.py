@@ -29,7 +29,7 @@ class Slots:
     keys: list[Tensor]
     values: list[Tensor]
     position: Tensor  # [B, N + 1] where the token of each slot stands
-    filled: Tensor  # [B], or [1] while all rows are alike: slots in use
+    filled: Tensor | int  # [B] slots in use; a number while all rows are alike
     known: Tensor  # [B, N] bool: given, read, or padding
     waiting: tuple[Tensor, Tensor]  # positions (-1: none) and tokens, [B, P], read but not yet run through the model
     newest: int = 0
@@ -81,7 +81,7 @@ class Reader:
         alike = bool((count == widest).all())
         nowhere = torch.zeros((b, n + 1), dtype=torch.long, device=device)
         none = tokens.new_empty((b, 0))
-        slots = Slots(empty(), empty(), nowhere, count[:1] if alike else count, given | padding, (none, none))
+        slots = Slots(empty(), empty(), nowhere, widest if alike else count, given | padding, (none, none))
         place = (~given).to(torch.uint8).sort(dim=1, stable=True).indices[:, :widest]  # the given positions first
         column = torch.arange(widest, device=device)
         step = max(1, _TOKENS // max(widest, 1))
@@ -114,30 +114,36 @@ class Reader:
     def ask(self, memory: Memory, positions: Tensor) -> Tensor:
         """Hidden states [B, K, H] of questions at ``positions`` [B, K]; of -1, anything."""
         slots = memory.current()
-        (b, p), k = slots.waiting[0].shape, positions.shape[1]
+        p, k = slots.waiting[0].shape[1], positions.shape[1]
         at = torch.cat([slots.waiting[0], positions], 1)  # [B, M]: tokens that wait, then questions
         ids = torch.cat([slots.waiting[1], torch.full_like(positions, self.mask_id)], 1)
-        real = at >= 0
-        alike = len(slots.filled) == 1 and bool(real.all())
-        if alike:
-            real = real[:1]  # what holds for one row holds for all
+        if isinstance(slots.filled, int) and bool((at >= 0).all()):
+            seen = None if p + k == 1 else _stairs(slots.filled, p, k, at.device)[None]
+            hidden = self._run(slots, slice(0, len(at)), ids, at, slots.filled, seen, p)
+            slots.filled += p
         else:
-            slots.filled = slots.filled.expand(b)
-            b = int(real.any(1).nonzero().max()) + 1 if bool(real.any()) else 0  # rows after these have nothing to do
-            real = real[:b]
-        filled = slots.filled[: len(real)]
-        slot = filled[:, None] + real.cumsum(1) - 1  # [1 or b, M]
+            hidden = self._ask_unlike(slots, at, ids, p)
+        slots.waiting = (slots.waiting[0][:, :0], slots.waiting[1][:, :0])
+        return hidden
+
+    def _ask_unlike(self, slots: Slots, at: Tensor, ids: Tensor, p: int) -> Tensor:
+        """:meth:`ask` where rows have read more or less, or some read or ask nothing (-1)."""
+        (b, m), n = at.shape, slots.known.shape[1]
+        if isinstance(slots.filled, int):
+            slots.filled = torch.full((b,), slots.filled, device=at.device)
+        real = at >= 0
+        count = int(real.any(1).nonzero().max()) + 1 if bool(real.any()) else 0  # rows after these have nothing to do
+        at, ids, real, filled = at[:count], ids[:count], real[:count], slots.filled[:count]
+        slot = filled[:, None] + real.cumsum(1) - 1  # [b, M]
         read = filled + real[:, :p].sum(1)
         # A token sees what was read before it, a question all that was read; -1 sees slot 0, so that nothing is NaN.
-        before = torch.where(real, torch.cat([slot[:, :p], read[:, None].expand(-1, k)], 1), 1)
-        column = torch.arange(int(slot.max()) + 1 if b else 0, device=at.device)
-        visible = (column < before[..., None]) | (column == slot[..., None])  # and itself: [1 or b, M, S]
-        into = int(filled[0]) if alike else torch.where(real, slot, slots.known.shape[1])
-        seen = None if alike and p + k == 1 else visible
-        hidden = self._run(slots, slice(0, b), ids[:b], at[:b].clamp(min=0), into, seen, p)
-        slots.filled = read if alike else torch.cat([read, slots.filled[b:]])
-        slots.waiting = (slots.waiting[0][:, :0], slots.waiting[1][:, :0])
-        return torch.cat([hidden, hidden.new_zeros((len(positions) - b, k, hidden.shape[-1]))])
+        before = torch.where(real, torch.cat([slot[:, :p], read[:, None].expand(-1, m - p)], 1), 1)
+        column = torch.arange(int(slot.max()) + 1 if count else 0, device=at.device)
+        visible = (column < before[..., None]) | (column == slot[..., None])  # and itself: [b, M, S]
+        into = torch.where(real, slot, n)
+        hidden = self._run(slots, slice(0, count), ids, at.clamp(min=0), into, visible, p)
+        slots.filled[:count] = read
+        return torch.cat([hidden, hidden.new_zeros((b - count, *hidden.shape[1:]))])
 
     def _run(
         self, slots: Slots, rows: slice, ids: Tensor, at: Tensor, slot: Tensor | int, visible: Tensor | None, skip: int
@@ -173,6 +179,14 @@ class Reader:
             attended = family.attend(layer, query.transpose(1, 2), *seen, scenes)
             hidden = family.finish(layer, hidden, attended.transpose(1, 2).flatten(2))
         return family.end(hidden)
+
+
+def _stairs(filled: int, p: int, k: int, device: torch.device) -> Tensor:
+    """[p + k, S] bool: of S slots a token sees those before it and itself, a question those read and itself."""
+    visible = torch.ones((p + k, filled + p + k), dtype=torch.bool, device=device).tril_(filled)
+    if k > 1:
+        visible[p:, filled + p :] = torch.eye(k, dtype=torch.bool, device=device)
+    return visible
 
 
 def _write(kept: Tensor, rows: slice, slot: Tensor | int, new: Tensor) -> None:
