@@ -46,6 +46,12 @@ def mean_estimate(values: Any) -> Estimate:
     return Estimate(float(each.mean()), error, len(each))
 
 
+def sums_estimate(count: float, total: float, squares: float) -> Estimate:
+    """:func:`mean_estimate` of two or more numbers, from their count, their sum and the sum of their squares."""
+    variance = max(0.0, squares - total**2 / count) / (count - 1)
+    return Estimate(total / count, math.sqrt(variance / count), round(count))
+
+
 def weighted_estimate(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     """The mean of independent estimates, each with its weight."""
     total = sum(weight for weight, _ in parts)

@@ -38,7 +38,7 @@ def test_turns_of_an_order() -> None:
 
 def test_who_sees_whom_is_the_definition() -> None:
     tokens, turn = texts(rows=20, n=6)
-    streams = two_streams(tokens, turn, MASK)
+    streams = two_streams(tokens, turn, MASK, torch.arange(tokens.shape[1]).expand(tokens.shape))
     for b in range(len(tokens)):
         when = turn[b].tolist()
         questions = [i for i in range(6) if when[i] > 0]
@@ -80,7 +80,7 @@ def moved_by_a_question(model: Any, monkeypatch: pytest.MonkeyPatch, content_see
     first = int((turn[turn > 0] == 1).nonzero())  # its number among the questions
 
     def streams(word: int) -> Streams:
-        found = two_streams(tokens, turn, MASK)
+        found = two_streams(tokens, turn, MASK, torch.arange(tokens.shape[1]).expand(tokens.shape))
         found.input_ids.view(-1)[found.asked[first]] = word
         if content_sees_questions:
             found.visible[:, :, tokens.shape[1] :] = True
@@ -144,7 +144,7 @@ def test_gradients_equal_finite_differences(family: str) -> None:
     losses = TokenLosses(model, mask_id=MASK)
 
     def loss() -> Tensor:
-        return losses(inputs, tokens, masked, torch.ones_like(tokens), turn).mean()
+        return losses(inputs, tokens, masked, torch.ones_like(tokens), turn=turn).mean()
 
     parameters = [p for p in model.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(loss(), parameters, allow_unused=True)
@@ -172,8 +172,9 @@ def test_losses_of_both_readings_stand_row_by_row() -> None:
     inputs = torch.where(masked & (turn < 0), MASK, tokens)
     losses = TokenLosses(model, mask_id=MASK)
     real = torch.ones_like(tokens)
-    together = losses(inputs, tokens, masked, real, turn)
-    each = [losses(*(x[b : b + 1] for x in (inputs, tokens, masked, real, turn))) for b in range(4)]
+    together = losses(inputs, tokens, masked, real, turn=turn)
+    rows = [[x[b : b + 1] for x in (inputs, tokens, masked, real)] for b in range(4)]
+    each = [losses(*row, turn=turn[b : b + 1]) for b, row in enumerate(rows)]
     torch.testing.assert_close(together, torch.cat(each), atol=1e-12, rtol=0)
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate
+from anyorder.models.ordered import first_position
 from anyorder.training.objective import FIELDS, TokenLosses
-from anyorder.training.packing import FAMILIES, check_family, first_position, pack, pack_batch, texts_of
+from anyorder.training.packing import FAMILIES, check_family, pack, pack_batch, texts_of
 from tiny import tiny_model
 
 CLS, SEP, PAD = 2, 3, 0
@@ -48,7 +49,7 @@ def test_a_packed_text_reads_only_itself(family):
     packed["attention_mask"] = packed["attention_mask"].double()
     assert packed["input_ids"].shape == (2, 22)
     losses = TokenLosses(model)
-    together = losses(*(packed[name] for name in FIELDS if name in packed))
+    together = losses(**{name: packed[name] for name in FIELDS if name in packed})
     alone = []
     for row, t in enumerate(texts):
         one = {name: batch[name][row : row + 1, : len(t)] for name in ("input_ids", "tokens", "masked")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,20 +43,30 @@ class Masker:
 
     def __call__(self, index: int, tokens: np.ndarray, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Tokens [N] of text ``index`` -> (corrupted tokens [N], masked [N] bool); a packed text has several parts."""
-        rng = np.random.default_rng((self.seed, index, part) if part else (self.seed, index))
-        maskable = np.flatnonzero(~np.isin(tokens, list(self.special_ids)))
-        k = self._count(rng, index * _GOLDEN + part * _SILVER, len(maskable))
-        chosen = rng.permutation(maskable)[:k]
+        rng = self._rng(index, part)
+        chosen = self._chosen(rng, index, tokens, part)
         masked = np.zeros(len(tokens), dtype=bool)
         masked[chosen] = True
         corrupted = tokens.copy()
         corrupted[chosen] = self.mask_id
         if self.corruption == "80-10-10":
-            fate = rng.random(k)
+            fate = rng.random(len(chosen))
             kept, replaced = chosen[fate < 0.1], chosen[fate >= 0.9]
             corrupted[kept] = tokens[kept]
             corrupted[replaced] = rng.choice(self._ordinary, len(replaced))
         return corrupted, masked
+
+    def order(self, index: int, tokens: np.ndarray, part: int = 0) -> np.ndarray:
+        """The positions [K] masked in text ``index``, in a uniformly random order."""
+        return self._chosen(self._rng(index, part), index, tokens, part)
+
+    def _rng(self, index: int, part: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, index, part) if part else (self.seed, index))
+
+    def _chosen(self, rng: np.random.Generator, index: int, tokens: np.ndarray, part: int) -> np.ndarray:
+        maskable = np.flatnonzero(~np.isin(tokens, list(self.special_ids)))
+        k = self._count(rng, index * _GOLDEN + part * _SILVER, len(maskable))
+        return rng.permutation(maskable)[:k]
 
     def _count(self, rng: np.random.Generator, place: float, n: int) -> int:
         """K by inverse CDF; the uniform it inverts is i.i.d., or a shifted golden-ratio sequence if stratified."""
@@ -81,18 +92,32 @@ def _count_cdf(prior: Prior, n: int) -> np.ndarray:
 
 
 def collate(
-    texts: list[np.ndarray], indices: list[int], masker: Masker, pad_id: int, parts: list[int] | None = None
+    texts: list[np.ndarray],
+    indices: list[int],
+    masker: Masker,
+    pad_id: int,
+    parts: list[int] | None = None,
+    orders: Mapping[int, np.ndarray] | None = None,
 ) -> dict[str, Tensor]:
-    """Numbered texts -> ``input_ids`` (corrupted), ``tokens`` (true), ``masked``: all [B, longest]."""
+    """Numbered texts -> ``input_ids`` (corrupted), ``tokens`` (true), ``masked``: all [B, longest].
+
+    Rows named in ``orders`` are not corrupted: they predict these positions one after the other. ``turn``, which is
+    there if any row is, says when they read each token: 0 what is given, t the t-th predicted, -1 padding. Other rows
+    are -1 throughout.
+    """
     longest = max(len(t) for t in texts)
     tokens = np.full((len(texts), longest), pad_id, dtype=np.int64)
     inputs = tokens.copy()
     masked = np.zeros(tokens.shape, dtype=bool)
+    turn = np.full(tokens.shape, -1, dtype=np.int64)
     for row, (index, part, text) in enumerate(zip(indices, parts or [0] * len(texts), texts, strict=True)):
         tokens[row, : len(text)] = text
-        inputs[row, : len(text)], masked[row, : len(text)] = masker(index, text.astype(np.int64), part)
-    return {
-        "input_ids": torch.from_numpy(inputs),
-        "tokens": torch.from_numpy(tokens),
-        "masked": torch.from_numpy(masked),
-    }
+        if orders and row in orders:
+            inputs[row, : len(text)] = text
+            masked[row, orders[row]] = True
+            turn[row, : len(text)] = 0
+            turn[row, orders[row]] = np.arange(1, len(orders[row]) + 1)
+        else:
+            inputs[row, : len(text)], masked[row, : len(text)] = masker(index, text.astype(np.int64), part)
+    fields = {"input_ids": inputs, "tokens": tokens, "masked": masked} | ({"turn": turn} if orders else {})
+    return {name: torch.from_numpy(field) for name, field in fields.items()}

@@ -32,7 +32,7 @@ class BertLayers:
     def __init__(self, model: Any) -> None:
         backbone = model.base_model
         self.embeddings, self.layers = backbone.embeddings, list(backbone.encoder.layer)
-        self.first = first_position(model)
+        self.first = first_position(model) or 0
 
     def embed(self, ids: Tensor, at: Tensor) -> Tensor:
         """Tokens at positions ``at``, both [b, M] -> [b, M, H]."""

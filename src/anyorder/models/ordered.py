@@ -20,9 +20,7 @@ from anyorder.errors import AnyorderError
 from anyorder.models.narrow import narrow
 
 TRAINED = "anyorder_ordered"  # the field of a checkpoint's config that says it was trained for this reading
-_ABSOLUTE = ("bert", "anyorder-relative-bert")  # position_ids count from 0
-_OFFSET = ("roberta", "xlm-roberta", "camembert")  # ... from padding_idx + 1
-FAMILIES = (*_ABSOLUTE, *_OFFSET, "modernbert")
+FAMILIES = ("bert", "anyorder-relative-bert", "roberta", "xlm-roberta", "camembert", "modernbert")
 _MASKED = ("sdpa", "eager")  # attention that takes a mask of any pattern
 
 
@@ -47,17 +45,13 @@ def turns(given: Tensor, order: Tensor) -> Tensor:
     return turn.scatter(1, torch.where(order < 0, n, order), number)[:, :n]
 
 
-def two_streams(
-    tokens: Tensor, turn: Tensor, mask_id: int, positions: Tensor | None = None, text: Tensor | None = None
-) -> Streams:
-    """The streams of ``tokens`` [B, N], read in their ``turn`` [B, N] (:func:`turns`): one question for each over 0.
+def two_streams(tokens: Tensor, turn: Tensor, mask_id: int, positions: Tensor, text: Tensor | None = None) -> Streams:
+    """The streams of ``tokens`` [B, N] at ``positions`` [B, N], read in their ``turn`` [B, N] (:func:`turns`).
 
-    Where a row holds several texts, ``text`` [B, N] tells them apart, each with turns and ``positions`` [B, N] (None:
-    in sequence) of its own.
+    There is one question for each turn over 0. Where a row holds several texts, ``text`` [B, N] tells them apart, each
+    with positions and turns of its own.
     """
     b, n = tokens.shape
-    if positions is None:
-        positions = torch.arange(n, device=tokens.device).expand(b, n)
     predicted = turn > 0
     count = predicted.sum(1)
     k = int(count.max()) if b else 0
@@ -93,9 +87,15 @@ def refuse_unreadable(model: Any) -> None:
         )
 
 
-def first_position(model: Any) -> int:
-    """The position id of a row's first token."""
-    return model.config.pad_token_id + 1 if model.config.model_type in _OFFSET else 0
+def first_position(model: Any) -> int | None:
+    """The position id of a text's first token, which RoBERTa counts from the padding token's id on.
+
+    None without a table of positions: rotary and relative ones know only distances, and these are right in any row.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
+    return None
 
 
 class OrderedStates(nn.Module):
@@ -110,18 +110,20 @@ class OrderedStates(nn.Module):
         super().__init__()
         refuse_unreadable(model)
         self.config, self.mask_id = model.config, mask_id
-        self.first = first_position(model)
+        self.first = first_position(model) or 0
         backbone: Any = narrow(model)
         self.backbone = backbone.train(model.training)
 
     def forward(
-        self, tokens: Tensor, turn: Tensor, positions: Tensor | None = None, text: Tensor | None = None
+        self, tokens: Tensor, turn: Tensor, position_ids: Tensor | None = None, text: Tensor | None = None
     ) -> Tensor:
         """[M, H] for the M tokens with a ``turn`` over 0, row by row; arguments as :func:`two_streams`."""
-        streams = two_streams(tokens, turn, self.mask_id, positions, text)
+        if position_ids is None:
+            position_ids = (torch.arange(tokens.shape[1], device=tokens.device) + self.first).expand(tokens.shape)
+        streams = two_streams(tokens, turn, self.mask_id, position_ids, text)
         inputs = {
             "input_ids": streams.input_ids,
-            "position_ids": streams.positions + self.first,
+            "position_ids": streams.positions,
             "attention_mask": self._attention_mask(streams),
             "asked": streams.asked,
         }

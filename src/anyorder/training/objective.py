@@ -10,6 +10,9 @@ micro-batches, all processes), so that accumulating gradients changes nothing:
 ``token``             1                        number of masked tokens     what transformers computes
 ``bound``             N_b / K_b                number of tokens            -log-likelihood a token, any order: eq 8
 ====================  =======================  ==========================  ==========================================
+
+A text read in order (``models/ordered.py``) predicts its K tokens one after the other, -log p(x_σt | given, x_σ<t), and
+is weighed alike.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from torch.nn import functional as F
 from anyorder.errors import AnyorderError
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
+from anyorder.models.ordered import OrderedStates
 
-FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids")  # of a batch, in forward's order
+FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text")  # of a batch
 NORMALISE = ("sequence", "token", "bound")
 
 
@@ -53,7 +57,8 @@ class TokenLosses(nn.Module):
     and ``torch.compile`` see one forward.
     """
 
-    def __init__(self, model: Any, causal: bool = False) -> None:
+    def __init__(self, model: Any, causal: bool = False, mask_id: int | None = None) -> None:
+        """``mask_id``: what is asked with in texts that are read in order; None if there are none."""
         super().__init__()
         self.model = model
         self.causal = causal
@@ -61,6 +66,7 @@ class TokenLosses(nn.Module):
         self.narrow = None if causal else narrow(model)
         if self.narrow is not None:
             self.narrow.train(model.training)
+        self.ordered: Any = None if mask_id is None else OrderedStates(model, mask_id)
 
     def forward(
         self,
@@ -69,8 +75,41 @@ class TokenLosses(nn.Module):
         masked: Tensor,
         attention_mask: Tensor,
         position_ids: Tensor | None = None,
+        turn: Tensor | None = None,
+        text: Tensor | None = None,
     ) -> Tensor:
-        """All arguments [B, N]; ``masked`` marks the tokens to predict. Packed rows bring their own mask and ids."""
+        """All arguments [B, N]; ``masked`` marks the tokens to predict.
+
+        Packed rows bring their own mask and ids, and ``text`` to tell their texts apart; rows read in order bring
+        their ``turn``, which is -1 throughout in the others.
+        """
+        if turn is None:
+            return self._in_full(input_ids, tokens, masked, attention_mask, position_ids)
+        in_order = (turn >= 0).any(1)  # [B]
+        losses = []
+        for rows in (~in_order, in_order):
+            if not bool(rows.any()):
+                continue
+            at = None if position_ids is None else position_ids[rows]
+            if rows is in_order:
+                losses.append(self._in_order(tokens[rows], turn[rows], at, None if text is None else text[rows]))
+            else:
+                losses.append(self._in_full(input_ids[rows], tokens[rows], masked[rows], attention_mask[rows], at))
+        # Back among each other, row by row.
+        return torch.cat(losses)[in_order[masked.nonzero()[:, 0]].argsort(stable=True).argsort()]
+
+    def _in_order(self, tokens: Tensor, turn: Tensor, position_ids: Tensor | None, text: Tensor | None) -> Tensor:
+        hidden = self.ordered(tokens, turn, position_ids, text)
+        return _nll(self.head(self.model, hidden), tokens[turn > 0])  # type: ignore[misc]  # its families have one
+
+    def _in_full(
+        self,
+        input_ids: Tensor,
+        tokens: Tensor,
+        masked: Tensor,
+        attention_mask: Tensor,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
         inputs: dict[str, Tensor] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if position_ids is not None:
             inputs["position_ids"] = position_ids

@@ -48,15 +48,15 @@ def pack_batch(
     """Texts of a batch, one per row, put end to end.
 
     Args:
-        batch: ``input_ids``, ``tokens`` and ``masked``, each [T, longest].
+        batch: ``input_ids``, ``tokens``, ``masked`` and perhaps ``turn``, each [T, longest].
         lengths: [T] tokens of each text.
         rows: [T] the packed row that each goes to; texts of one row follow each other.
         pad_id: what fills a row's end.
         first: the position id of each text's first token; None for a model without any.
 
     Returns:
-        The same fields [B, N], ``position_ids`` [B, N], and ``attention_mask`` [B, 1, N, N], 0 within a text and the
-        lowest number between two.
+        The same fields [B, N], ``position_ids`` [B, N], ``text`` [B, N], the number of each position's text (-1:
+        padding), and ``attention_mask`` [B, 1, N, N], 0 within a text and the lowest number between two.
     """
     count = max(rows) + 1
     width = max(int(n) for n in np.bincount(rows, weights=lengths))
@@ -64,20 +64,22 @@ def pack_batch(
         "input_ids": torch.full((count, width), pad_id),
         "tokens": torch.full((count, width), pad_id),
         "masked": torch.zeros((count, width), dtype=torch.bool),
+        "text": torch.full((count, width), -1),
     }
+    if "turn" in batch:
+        out["turn"] = torch.full((count, width), -1)
     if first is not None:
         out["position_ids"] = torch.full((count, width), first)
-    text = torch.full((count, width), -1)  # which text a position belongs to; padding reads padding
     used = [0] * count
     for t, (row, n) in enumerate(zip(rows, lengths, strict=True)):
         part = slice(used[row], used[row] + n)
-        for name in ("input_ids", "tokens", "masked"):
+        for name in batch:
             out[name][row, part] = batch[name][t, :n]
         if first is not None:
             out["position_ids"][row, part] = first + torch.arange(n)
-        text[row, part] = t
+        out["text"][row, part] = t
         used[row] += n
-    apart = text[:, None, :, None] != text[:, None, None, :]
+    apart = out["text"][:, None, :, None] != out["text"][:, None, None, :]  # padding reads padding
     out["attention_mask"] = torch.zeros(apart.shape).masked_fill_(apart, torch.finfo(torch.float32).min)
     return out
 
@@ -92,14 +94,3 @@ def check_family(model: Any) -> None:
         )
     if set(getattr(config, "layer_types", None) or ["full_attention"]) != {"full_attention"}:
         raise AnyorderError("data.pack needs layers that see the whole row: set it to false for sliding windows")
-
-
-def first_position(model: Any) -> int | None:
-    """The position id of a text's first token, which RoBERTa counts from the padding token's id on.
-
-    None without a table of positions: rotary and relative ones know only distances, and these are right in any row.
-    """
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return None

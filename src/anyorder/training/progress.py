@@ -15,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from anyorder.stats import Estimate
 from anyorder.training.recipe import Recipe
 
+Validation = tuple[Estimate, dict[str, Estimate]]  # the loss, and that of each file of a mixture
+
 
 class Meter:
     """Readings of a run, kept by its first process only. A resumed run first drops readings past its checkpoint."""
@@ -65,8 +67,8 @@ class Meter:
             self.tokens = reading.get("tokens", self.tokens)
         self.path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
 
-    def step(self, step: int, loss: float, tokens: int, rate: float) -> None:
-        """After every optimiser step."""
+    def step(self, step: int, loss: float, tokens: int, rate: float, readings: dict[str, Estimate]) -> None:
+        """After every optimiser step; ``readings``: the losses of its texts by how they were read, if in two ways."""
         self.tokens += tokens
         if not self.active:
             return
@@ -74,20 +76,26 @@ class Meter:
             now = time.perf_counter()
             speed = (self.tokens - self.since) / max(now - self.clock, 1e-9)
             self.clock, self.since = now, self.tokens
-            reading = {"step": step, "loss": loss, "rate": rate, "tokens": self.tokens}
+            reading: dict[str, Any] = {"step": step, "loss": loss, "rate": rate, "tokens": self.tokens}
+            reading |= {name: part.to_dict() for name, part in readings.items()}
             self._write({**reading, "tokens_per_second": speed, "memory": psutil.Process().memory_info().rss})
             self.bar.update(self.task, reading=f"loss {loss:.3f}  {speed:,.0f} tokens/s")
         self.bar.update(self.task, completed=step)
 
-    def validation(self, step: int, loss: Estimate, files: dict[str, Estimate]) -> None:
-        """After every validation; ``files`` has the loss of each file of a mixture."""
+    def validation(self, step: int, found: Validation, in_order: Validation | None = None) -> None:
+        """After every validation; ``in_order``: of the same texts read in order."""
         if self.active:
-            reading = {"step": step, "validation": loss.to_dict(), "tokens": self.tokens}
-            if files:
-                reading["files"] = {name: part.to_dict() for name, part in files.items()}
+            reading: dict[str, Any] = {"step": step, "tokens": self.tokens}
+            told = f"step {step}: validation"
+            for name, one in (("", found), ("_ordered", in_order)):
+                if one is not None:
+                    loss, files = one
+                    reading["validation" + name] = loss.to_dict()
+                    if files:
+                        reading["files" + name] = {file: part.to_dict() for file, part in files.items()}
+                    told += f"{', in order' * bool(name)} {loss.value:.4f} ± {loss.standard_error:.4f} nats per token"
             self._write(reading)
             if not self.quiet:
-                told = f"step {step}: validation {loss.value:.4f} ± {loss.standard_error:.4f} nats per token"
                 self.bar.console.print(told)
             # what was spent on validating is not training speed
             self.clock, self.since = time.perf_counter(), self.tokens

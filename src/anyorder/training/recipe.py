@@ -61,6 +61,12 @@ class ObjectiveRecipe:
     corruption: str = "mask"  # mask, or 80-10-10
     normalise: str = "sequence"  # sequence (eq 6), token, bound
     stratified: bool = True  # spread mask counts evenly over consecutive texts
+    ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
+    ordered_from: int = 0  # ... from this step on
+
+    def ordered_at(self, step: int) -> float:
+        """The share of blocks read in order at one step."""
+        return self.ordered if step >= self.ordered_from else 0.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,10 @@ _POSITIVE = ("data.length", "optim.steps", "optim.batch", "optim.micro_batch", "
 
 def from_dict(values: dict[str, Any]) -> Recipe:
     """A recipe from nested dictionaries; every key must exist and every value must have its field's type."""
-    return _group(values, Recipe, "")
+    recipe = _group(values, Recipe, "")
+    if recipe.objective.ordered and recipe.objective.name == "causal":
+        raise AnyorderError("objective.ordered is for masked LMs: leave it out, or set objective.name to pmlm")
+    return recipe
 
 
 def _group(values: dict[str, Any], kind: type[T], prefix: str) -> T:
@@ -191,6 +200,8 @@ def _checked(name: str, value: Any, default: Any, hint: Any) -> Any:
         raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {wrong.pop()!r}")
     if name in _POSITIVE and value < 1:
         raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
+    if name == "objective.ordered" and not 0 <= value <= 1:
+        raise AnyorderError(f"recipe key {name!r} is a share of the texts, from 0 to 1, not {value!r}")
     if name == "optim.decay" and not (value and all(0 < share <= 1 for share in value)):
         raise AnyorderError(f"recipe key {name!r} is a share of the steps, over 0 and at most 1, not {value!r}")
     if name == "optim.starts" and value != tuple(sorted({0, *value})):
@@ -224,14 +235,19 @@ def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
     values[keys[-1]] = value
 
 
-def differences(one: Recipe, other: Recipe) -> list[str]:
+def differences(one: Recipe, other: Recipe, done: int = 0) -> list[str]:
     """The settings that decide the result and differ, as ``key: a -> b``; `run` and `output` do not decide it.
 
-    Nor is it a difference that ``other`` goes on where ``one`` ends: up to there both do the same.
+    Nor is it a difference that ``other`` goes on where ``one`` ends, or reads in order only after the ``done`` steps of
+    ``one``: up to there both do the same.
     """
     if _goes_on(one.optim, other.optim):
         same = {key: getattr(other.optim, key) for key in ("steps", "starts", "decay")}
         one = dataclasses.replace(one, optim=dataclasses.replace(one.optim, **same))
+
+    if _same_so_far(one.objective, other.objective, done):
+        same = {key: getattr(other.objective, key) for key in ("ordered", "ordered_from")}
+        one = dataclasses.replace(one, objective=dataclasses.replace(one.objective, **same))
 
     def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -241,6 +257,12 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
 
     a, b = flat(one.to_dict()), flat(other.to_dict())
     return [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
+
+
+def _same_so_far(one: ObjectiveRecipe, other: ObjectiveRecipe, done: int) -> bool:
+    """Both read the same share of blocks in order in every step before ``done``."""
+    steps = (step for step in (0, one.ordered_from, other.ordered_from) if step < done)  # where either may change
+    return all(one.ordered_at(step) == other.ordered_at(step) for step in steps)
 
 
 def _goes_on(done: OptimRecipe, more: OptimRecipe) -> bool:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,17 +24,18 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
-from anyorder.masking import Masker, UniformCount, collate, parse_prior
+from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
 from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
+from anyorder.models.ordered import TRAINED, first_position
 from anyorder.models.transplant import Carried, start_bias, transplant
-from anyorder.stats import Estimate, mean_estimate, weighted_estimate
+from anyorder.stats import Estimate, mean_estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
 from anyorder.training.mixture import Mixture
 from anyorder.training.objective import FIELDS, TokenLosses, normaliser, row_means, weighted_sum
 from anyorder.training.optim import build_optimizers, rate
-from anyorder.training.packing import check_family, first_position, pack_batch, texts_of
+from anyorder.training.packing import check_family, pack_batch, texts_of
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import Recipe, differences
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
@@ -102,7 +104,7 @@ class _Run:
             checkpoints.restore(self.start, self.optimizers)
         for group in self._groups():
             group.setdefault("initial_lr", group["lr"])
-        self.losses: Any = TokenLosses(self.model, self.causal)
+        self.losses: Any = self._losses_of_tokens()
         if recipe.run.compile:
             self.losses = torch.compile(self.losses)
         if world > 1:
@@ -119,6 +121,7 @@ class _Run:
             stratified=recipe.objective.stratified,
             seed=recipe.seed,
         )
+        self.orderer = replace(self.masker, prior=UniformCount())
         self.meter = Meter(self.folder / "metrics.jsonl", recipe, self.start.step if self.start else 0, rank, quiet)
 
     # -- setting up ---------------------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class _Run:
                 f"{self.folder} already holds a run (step {found.step}): continue it with --resume, "
                 f"or choose another place with --set output=…"
             )
-        if found and (changed := differences(found.recipe, self.recipe)):
+        if found and (changed := differences(found.recipe, self.recipe, found.step)):
             raise AnyorderError(
                 f"cannot resume {self.folder} with a different recipe ({'; '.join(changed)}): restore these settings, "
                 f"or start a new run from its weights with --set init={found.path} --set output=…"
@@ -227,6 +230,10 @@ class _Run:
                 elif isinstance(getattr(module, "attention_dropout", None), float):
                     module.attention_dropout = self.recipe.model.dropout
 
+    def _losses_of_tokens(self) -> TokenLosses:
+        in_order = self.recipe.objective.ordered > 0
+        return TokenLosses(self.model, self.causal, cast(int, self.tokenizer.mask_token_id) if in_order else None)
+
     def _wait(self) -> None:
         if self.world > 1:
             distributed.barrier()
@@ -242,11 +249,12 @@ class _Run:
         first = self.start.step if self.start else 0
         with self.meter:
             for step in range(first, recipe.optim.steps):
-                loss, tokens = self._step(step)
-                self.meter.step(step + 1, loss, tokens, rate(recipe.optim, step))
+                loss, tokens, readings = self._step(step)
+                self.meter.step(step + 1, loss, tokens, rate(recipe.optim, step), readings)
                 last = step + 1 == recipe.optim.steps
                 if len(self.valid_blocks) and ((step + 1) % run.evaluate_every == 0 or last):
-                    self.meter.validation(step + 1, *self.evaluate())
+                    in_order = self.evaluate(in_order=True) if recipe.objective.ordered_at(step) else None
+                    self.meter.validation(step + 1, self.evaluate(), in_order)
                 if (step + 1) % run.checkpoint_every == 0 or last:
                     self._save(step + 1)
         final = self.folder / "final"
@@ -255,15 +263,21 @@ class _Run:
         self._wait()
         return final
 
-    def _step(self, step: int) -> tuple[float, int]:
-        """One optimiser step; the objective's value and the number of tokens read, over all processes."""
+    def _step(self, step: int) -> tuple[float, int, dict[str, Estimate]]:
+        """One optimiser step, over all processes.
+
+        Returns:
+            The objective's value, the tokens read, and the mean loss of the texts of each reading if there are two.
+        """
         torch.manual_seed(self.recipe.seed * 1_000_003 + step * self.world + self.rank)  # dropout
         factor = rate(self.recipe.optim, step)
         for group in self._groups():
             group["lr"] = group["initial_lr"] * factor
         first = step * self.recipe.optim.batch + self.rank * self.share
-        batches = [self._batch(range(i, i + self.micro)) for i in range(first, first + self.share, self.micro)]
-        totals = torch.zeros(3, dtype=torch.float64)  # Z, weighted losses, tokens
+        ordered = self.recipe.objective.ordered_at(step)
+        parts = range(first, first + self.share, self.micro)
+        batches = [self._batch(range(i, i + self.micro), ordered) for i in parts]
+        totals = torch.zeros(9, dtype=torch.float64)  # Z, weighted losses, tokens, and three sums for either reading
         for batch in batches:
             totals[0] += normaliser(batch["predicted"], batch["maskable"], self.recipe.objective.normalise)
             totals[2] += (batch["tokens"] != self.tokenizer.pad_token_id).sum()
@@ -271,8 +285,9 @@ class _Run:
         for i, batch in enumerate(batches):
             part = i + 1 < len(batches) and self.world > 1
             with self.losses.no_sync() if part else nullcontext():
-                loss = self._loss(batch)
+                loss, sums = self._loss(batch)
                 totals[1] += loss.detach().double().cpu()
+                totals[3:] += sums
                 # data-parallel averages gradients over processes, but ours are parts of one sum
                 (loss * (self.world / z.item())).backward()
         if self.recipe.optim.clip:
@@ -281,18 +296,27 @@ class _Run:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         totals = self._sum(totals)
-        return float(totals[1] / z), int(totals[2])
+        readings = {"full": totals[3:6].tolist(), "ordered": totals[6:].tolist()} if ordered else {}
+        found = {name: sums_estimate(*sums) for name, sums in readings.items() if sums[0] > 1}
+        return float(totals[1] / z), int(totals[2]), found
 
-    def _loss(self, batch: dict[str, Tensor]) -> Tensor:
+    def _loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The weighted sum of losses; and number, sum and squares of the texts' means, in full and in order."""
         losses = self._token_losses(self.losses, batch)
         predicted, maskable = batch["predicted"].to(self.device), batch["maskable"].to(self.device)
-        return weighted_sum(losses, predicted, maskable, self.recipe.objective.normalise)
+        loss = weighted_sum(losses, predicted, maskable, self.recipe.objective.normalise)
+        if "in_order" not in batch:
+            return loss, torch.zeros(6, dtype=torch.float64)
+        each = row_means(losses.detach().cpu(), batch["predicted"]).double()
+        in_order = batch["in_order"][batch["predicted"].any(1)]
+        sums = [(part**power).sum() for part in (each[~in_order], each[in_order]) for power in range(3)]
+        return loss, torch.stack(sums)
 
     def _token_losses(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        fields = [name for name in FIELDS if name in batch]
+        fields = {name: batch[name].to(self.device) for name in FIELDS if name in batch}
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext():
-            return module(*(batch[name].to(self.device) for name in fields))
+            return module(**fields)
 
     def _sum(self, values: Tensor) -> Tensor:
         if self.world > 1:
@@ -300,18 +324,29 @@ class _Run:
             distributed.all_reduce(values)
         return values.cpu()
 
-    def _batch(self, indices: range) -> dict[str, Tensor]:
-        """Blocks number ``indices`` of the endless stream, masked by their number."""
-        return self._prepare([self.train_blocks[self.mixture[i]] for i in indices], list(indices), self.masker)
+    def _batch(self, indices: range, ordered: float) -> dict[str, Tensor]:
+        """Blocks number ``indices`` of the endless stream, masked by their number.
 
-    def _prepare(self, blocks: list[np.ndarray], indices: list[int], masker: Masker) -> dict[str, Tensor]:
-        """Model inputs [B, N], and beside them ``predicted`` and ``maskable`` [T, longest], a row for each text."""
+        Of any run of blocks the share ``ordered`` is read in order, as nearly as whole numbers allow.
+        """
+        in_order = {row for row, i in enumerate(indices) if int((i + 1) * ordered) > int(i * ordered)}
+        blocks = [self.train_blocks[self.mixture[i]] for i in indices]
+        return self._prepare(blocks, list(indices), self.masker, self.orderer, in_order)
+
+    def _prepare(
+        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, orderer: Masker, in_order: set[int]
+    ) -> dict[str, Tensor]:
+        """Model inputs [B, N], and beside them ``predicted`` and ``maskable`` [T, longest], a row for each text.
+
+        Blocks ``in_order`` are not masked by ``masker`` but read in the order of ``orderer``.
+        """
         pad = cast(int, self.tokenizer.pad_token_id)
         if self.recipe.data.pack:
-            return self._prepare_packed(blocks, indices, masker, pad)
+            return self._prepare_packed(blocks, indices, masker, orderer, in_order, pad)
         if self.recipe.data.pad_to_length:
             blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=pad) for t in blocks]
-        batch = collate(blocks, indices, masker, pad)
+        orders = {row: orderer.order(indices[row], blocks[row]) for row in in_order}
+        batch = collate(blocks, indices, masker, pad, orders=orders)
         tokens = batch["tokens"]
         batch["maskable"] = ~torch.isin(tokens, self.special)
         batch["attention_mask"] = torch.ones_like(tokens) if self.recipe.data.pad_to_length else (tokens != pad).long()
@@ -319,35 +354,48 @@ class _Run:
             batch["input_ids"] = tokens
             batch["masked"] = batch["maskable"].clone()
             batch["masked"][:, 0] = False  # nothing stands before it
-        return {**batch, "predicted": batch["masked"]}
+        return {**batch, "predicted": batch["masked"], **_in_order(batch)}
 
     def _prepare_packed(
-        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, pad: int
+        self,
+        blocks: list[np.ndarray],
+        indices: list[int],
+        masker: Masker,
+        orderer: Masker,
+        in_order: set[int],
+        pad: int,
     ) -> dict[str, Tensor]:
         parts = [texts_of(block, cast(int, self.opening)) for block in blocks]
         texts = [text for part in parts for text in part]
         rows = [row for row, part in enumerate(parts) for _ in part]
         numbers = [number for part in parts for number in range(len(part))]
-        batch = collate(texts, [indices[row] for row in rows], masker, pad, numbers)
+        indices = [indices[row] for row in rows]
+        orders = {t: orderer.order(indices[t], texts[t], numbers[t]) for t, row in enumerate(rows) if row in in_order}
+        batch = collate(texts, indices, masker, pad, numbers, orders)
         out = pack_batch(batch, [len(text) for text in texts], rows, pad, self.first_position)
         # texts of a row follow each other, so the predicted tokens come in the same order in both forms
-        return {**out, "predicted": batch["masked"], "maskable": ~torch.isin(batch["tokens"], self.special)}
+        maskable = ~torch.isin(batch["tokens"], self.special)
+        return {**out, "predicted": batch["masked"], "maskable": maskable, **_in_order(batch)}
 
     @torch.no_grad()
-    def evaluate(self) -> tuple[Estimate, dict[str, Estimate]]:
+    def evaluate(self, in_order: bool = False) -> tuple[Estimate, dict[str, Estimate]]:
         """Mean any-order loss (eq 6, uniform count) on held-out texts with fixed masks: over all, and of each file.
 
         With ``data.weights`` the mean over all gives each file its weight; without, there are no figures by file.
+        ``in_order``: the mean over all tokens of a text along one random order with nothing given, read in order. It is
+        the same quantity (eq 8) of that reading's law, so that the two can be compared.
         """
         masker = Masker(UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1)
+        orderer = replace(masker, prior=FixedCount(self.recipe.data.length))
         self.model.eval()
-        module = TokenLosses(self.model, self.causal)
+        module = self._losses_of_tokens()
         found: dict[str, Estimate] = {}
         for file, chosen in self._validation_blocks().items():
             means = []
             for i in range(0, len(chosen), self.micro):
                 part = chosen[i : i + self.micro]
-                batch = self._prepare([self.valid_blocks[j] for j in part], part, masker)
+                chosen_rows = set(range(len(part))) if in_order else set()
+                batch = self._prepare([self.valid_blocks[j] for j in part], part, masker, orderer, chosen_rows)
                 means.append(row_means(self._token_losses(module, batch).cpu(), batch["predicted"]))
             found[file] = mean_estimate(torch.cat(means))
         self.model.train()
@@ -370,6 +418,10 @@ class _Run:
         }
 
     def _save(self, step: int) -> None:
+        # Whoever loads the model must know whether reading it in order means anything.
+        ordered = self.recipe.objective.ordered_at(step - 1) > 0
+        if ordered or hasattr(self.model.config, TRAINED):
+            setattr(self.model.config, TRAINED, ordered)
         if self.rank == 0:
             checkpoints.save(
                 self.checkpoints, step, self.model, self.tokenizer, self.optimizers, self.recipe, self.recipe.run.keep
@@ -380,3 +432,8 @@ class _Run:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         (folder / "recipe.json").write_text(json.dumps(self.recipe.to_dict(), indent=2))
+
+
+def _in_order(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Which texts are read in order, [T], if any are."""
+    return {"in_order": (batch["turn"] >= 0).any(1)} if "turn" in batch else {}
