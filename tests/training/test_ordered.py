@@ -12,7 +12,8 @@ from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate
 from anyorder.models.ordered import TRAINED
 from anyorder.training.packing import texts_of
-from anyorder.training.recipe import Recipe, differences, from_dict, load_recipe
+from anyorder.training.recipe import Recipe, from_dict, load_recipe
+from anyorder.training.resuming import differences
 from anyorder.training.trainer import _Run, train
 from small_runs import ONE_THREAD, gradients, same, weights
 

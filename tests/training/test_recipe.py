@@ -4,7 +4,8 @@ import pytest
 
 from anyorder.errors import AnyorderError
 from anyorder.training.optim import rate
-from anyorder.training.recipe import OptimRecipe, Recipe, differences, from_dict, load_recipe
+from anyorder.training.recipe import OptimRecipe, Recipe, from_dict, load_recipe
+from anyorder.training.resuming import differences
 
 
 def write(tmp_path, text):
@@ -58,16 +59,22 @@ def test_missing_recipe_and_bad_override(tmp_path):
 
 def test_differences_ignore_how_a_run_is_carried_out():
     base = Recipe()
-    assert differences(base, from_dict({"run": {"threads": 2}, "output": "elsewhere"})) == []
-    assert differences(base, from_dict({"optim": {"lr": 1.0}})) == ["optim.lr: 0.0015 -> 1.0"]
+    assert differences(base, from_dict({"run": {"threads": 2}, "output": "elsewhere"}), 5) == []
+    assert differences(base, from_dict({"optim": {"lr": 1.0}}), 5) == ["optim.lr: 0.0015 -> 1.0"]
 
 
 def test_going_on_where_a_run_ends_is_no_difference():
-    done = from_dict({"optim": {"steps": 10, "decay": 0.3}})
-    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 10], "decay": [0.3, 0.5]}})) == []
-    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 10], "decay": 0.5}})) != []
-    assert differences(done, from_dict({"optim": {"steps": 30, "starts": [0, 12], "decay": 0.3}})) != []
-    assert differences(done, from_dict({"optim": {"steps": 30, "decay": 0.3}})) == ["optim.steps: 10 -> 30"]
+    def recipe(**optim):
+        return from_dict({"optim": {"warmup": 2, **optim}})
+
+    done = recipe(steps=10, decay=0.3)
+    assert differences(done, recipe(steps=30, starts=[0, 10], decay=[0.3, 0.5]), 10) == []
+    assert differences(done, recipe(steps=30, starts=[0, 10], decay=0.5), 10) != []
+    assert differences(done, recipe(steps=30, starts=[0, 12], decay=0.3), 10) != []
+    assert differences(done, recipe(steps=30, decay=0.3), 10) == ["optim.steps: 10 -> 30"]
+    # but while the rate had not begun to fall, nothing that was done depends on where it would
+    assert differences(done, recipe(steps=30, decay=0.3), 7) == []
+    assert differences(done, recipe(steps=30, decay=0.3, warmup=3), 7) != []
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
@@ -84,7 +91,7 @@ def test_a_recipe_cut_short_ends_like_one_planned_so():
     for steps, planned in ((6, OptimRecipe(steps=6, warmup=2, decay=(0.5,))), (10, whole.optim)):
         cut = from_dict({"optim": {**whole.to_dict()["optim"], "steps": steps}})
         assert [rate(cut.optim, s) for s in range(steps)] == [rate(planned, s) for s in range(steps)]
-    assert differences(cut, whole) == []  # 10 steps are the first part: the whole goes on from there
+    assert differences(cut, whole, 10) == []  # 10 steps are the first part: the whole goes on from there
 
 
 def test_the_linear_schedule_by_hand():
