@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from anyorder.cli import evaluate_generation, evaluate_latency, evaluate_pairwise, evaluate_perplexity
+from anyorder.cli import (
+    evaluate_characters,
+    evaluate_generation,
+    evaluate_latency,
+    evaluate_pairwise,
+    evaluate_perplexity,
+)
 
 evaluate_app = typer.Typer(
     name="evaluate",
-    help="Measure a model: pairwise joints, perplexity, latency, generation.",
+    help="Measure a model: bound per character, pairwise joints, perplexity, latency, generation.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -17,6 +23,7 @@ evaluate_app = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add the group to the command line; its subcommands are added below, one line each."""
     app.add_typer(evaluate_app)
+    evaluate_characters.register(evaluate_app)
     evaluate_generation.register(evaluate_app)
     evaluate_latency.register(evaluate_app)
     evaluate_pairwise.register(evaluate_app)

@@ -1,0 +1,67 @@
+"""Nats per character of the any-order bound: one figure for models whose tokens differ.
+
+A text's any-order bound (Liao et al. 2020, eq 8; Uria et al. 2014) is an upper bound on its surprisal in nats, whatever
+its tokens are; divided by characters it compares models across tokenizers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyorder.errors import AnyorderError
+from anyorder.stats import Z95, widening
+from anyorder.tasks.score import Method, score
+from anyorder.training.data import evenly, split
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class PerCharacter:
+    """The bound of one set of texts, with a 95 % interval over texts."""
+
+    name: str
+    texts: int
+    characters: int
+    tokens: int
+    nats_per_character: float
+    low: float
+    high: float
+    nats_per_token: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)
+
+
+def paragraphs(path: Path, held_out: float | None = None, limit: int | None = None) -> list[str]:
+    """The paragraphs of a file, of its last share of documents if only these were held out; evenly spread."""
+    kept, held = split(path, "document" if held_out else "line", held_out or 0.0)
+    every = [text for document in (held if held_out else kept) for text in document]
+    return [every[i] for i in evenly(0, len(every), limit or len(every))]
+
+
+def per_character(
+    lm: MaskedLM, name: str, texts: Sequence[str], samples: int = 16, seed: int = 0, progress: Progress | None = None
+) -> PerCharacter:
+    """The bound of ``texts`` with ``samples`` masks each, in nats per character and per token."""
+    if len(texts) < 2:
+        raise AnyorderError(f"{name} has {len(texts)} text(s), too few for an interval: give at least 2")
+    scores = score(lm, texts, Method("bound", samples=samples, seed=seed), progress=progress)
+    nats = [-one.log_prob for one in scores]
+    characters, tokens = sum(map(len, texts)), sum(one.tokens for one in scores)
+    value = math.fsum(nats) / characters
+    # the ratio of two sums over texts: what is left of each text's nats once its length is accounted for
+    rest = math.fsum((n - value * len(text)) ** 2 for n, text in zip(nats, texts, strict=True))
+    error = math.sqrt(rest / (len(texts) - 1) * len(texts)) / characters
+    half = Z95 * widening(len(texts) - 1) * error
+    return PerCharacter(
+        name, len(texts), characters, tokens, value, value - half, value + half, math.fsum(nats) / tokens
+    )
