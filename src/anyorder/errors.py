@@ -25,6 +25,10 @@ def choose(name: str, options: Iterable[str], what: str, also: str = "") -> str:
     known = list(options)
     if name in known:
         return name
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise AnyorderError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}{also}")
+    raise AnyorderError(f"unknown {what} {name!r}: {did_you_mean(name, known)}choose one of {', '.join(known)}{also}")
+
+
+def did_you_mean(name: str, options: Iterable[str], prefix: str = "") -> str:
+    """A question that names the nearest of ``options`` (with what stands before it), or nothing if none is near."""
+    near = difflib.get_close_matches(str(name), list(options), n=1)
+    return f"did you mean {prefix + near[0]!r}? " if near else ""

@@ -29,7 +29,7 @@ def test_overrides_and_defaults(tmp_path):
     ("text", "message"),
     [
         ("optim: {leraning_rate: 1}", "no key 'optim.leraning_rate'"),
-        ("optm: {lr: 1}", "did you mean optim"),
+        ("optm: {lr: 1}", "did you mean 'optim'"),
         ("optim: 3", "is a group"),
         ("optim: {steps: many}", "wants a value like"),
         ("optim: {steps: 0}", "at least 1"),

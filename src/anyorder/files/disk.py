@@ -1,8 +1,10 @@
-"""Folders that are whole or not there: written beside, synced, then renamed into place."""
+"""Folders that are whole or not there (written beside, synced, then renamed into place), and checksums."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -43,3 +45,12 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file's bytes; of a folder, of its files' names and checksums."""
+    if path.is_dir():
+        files = {str(file.relative_to(path)): sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

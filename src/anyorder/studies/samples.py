@@ -7,7 +7,7 @@ count from 0: nothing here looks at what comes out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,11 +20,11 @@ from anyorder.masking.collator import Masker, collate
 from anyorder.masking.priors import UniformCount
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
-from anyorder.stats import Estimate, Interval, mean_estimate, perplexity, wilson
+from anyorder.stats import Estimate, Interval, perplexity, wilson
 from anyorder.tasks.lm import MaskedLM
 from anyorder.training.data import Blocks
 from anyorder.training.data import evenly as spread
-from anyorder.training.objective import TokenLosses, row_means
+from anyorder.training.objective import TokenLosses, mean_loss
 
 SCATTER = "The quick brown fox jumps over the lazy dog"
 BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
@@ -40,15 +40,20 @@ def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) ->
     """Mean any-order loss (eq 6, uniform count) of blocks with one mask each, and its standard error."""
     special = frozenset(lm.tokenizer.all_special_ids)
     masker = Masker(UniformCount(), lm.conditionals.mask_id, lm.conditionals.vocab_size, special, seed=seed)
-    token_losses, means = TokenLosses(lm.model), []
-    for start in range(0, len(blocks), _ROWS):
-        rows = blocks[start : start + _ROWS]
-        batch = collate(list(rows), list(range(start, start + len(rows))), masker, lm.tokenizer.pad_token_id)
-        padding = (batch["tokens"] != lm.tokenizer.pad_token_id).long()
-        with torch.inference_mode():
-            losses = token_losses(batch["input_ids"], batch["tokens"], batch["masked"], padding)
-        means.append(row_means(losses, batch["masked"]))
-    return mean_estimate(torch.cat(means))
+    module = TokenLosses(lm.model)
+
+    def batches() -> Iterator[dict[str, Tensor]]:
+        for start in range(0, len(blocks), _ROWS):
+            rows = list(blocks[start : start + _ROWS])
+            batch = collate(rows, list(range(start, start + len(rows))), masker, lm.tokenizer.pad_token_id)
+            yield {**batch, "predicted": batch["masked"]}
+
+    def token_losses(batch: dict[str, Tensor]) -> Tensor:
+        attended = (batch["tokens"] != lm.tokenizer.pad_token_id).long()
+        return cast(Tensor, module(batch["input_ids"], batch["tokens"], batch["masked"], attended))
+
+    with torch.inference_mode():
+        return mean_loss(batches(), token_losses)
 
 
 def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:

@@ -21,6 +21,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
+from anyorder.files.disk import sha256
 from anyorder.files.reading import Source
 from anyorder.files.records import dataset_texts
 from anyorder.training.packing import pack as packed
@@ -60,17 +61,6 @@ def _lines(path: Path, column: str) -> Iterator[str]:
     for text in texts:
         yield from text.splitlines()
         yield ""
-
-
-def sha256(path: Path) -> str:
-    """Checksum of a file's bytes; of a folder, of its files' names and checksums."""
-    if path.is_dir():
-        files = {str(file.relative_to(path)): sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
-        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
-    if not path.is_file():
-        raise AnyorderError(_MISSING.format(path=path))
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def split(path: Path, unit: str, holdout: float, column: str = "text") -> tuple[list[Document], list[Document]]:
@@ -206,6 +196,9 @@ def cache(
 
     Its name is a checksum of everything that decides its content, so a stale cache cannot be picked up.
     """
+    for path in files:
+        if not path.exists():
+            raise AnyorderError(_MISSING.format(path=path))
     sums = {path.name: sha256(path) for path in files}
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     settings = {

@@ -17,16 +17,18 @@ is weighed alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import choose
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 from anyorder.models.ordered import OrderedStates
+from anyorder.stats import Estimate, mean_estimate
 
 FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text")  # of a batch
 NORMALISE = ("sequence", "token", "bound")
@@ -132,10 +134,19 @@ def _nll(logits: Tensor, target: Tensor) -> Tensor:
 
 def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
     """Σ_b w_b Σ_k loss: what, divided by the step's Z, is the objective."""
-    if normalise not in NORMALISE:
-        raise AnyorderError(f"unknown normalisation {normalise!r}: choose one of {', '.join(NORMALISE)}")
+    choose(normalise, NORMALISE, "normalisation")
     row = masked.nonzero()[:, 0]
     return (losses * row_weights(masked, maskable, normalise)[row].to(losses.dtype)).sum()
+
+
+def mean_loss(batches: Iterable[dict[str, Tensor]], token_losses: Callable[[dict[str, Tensor]], Tensor]) -> Estimate:
+    """Eq 6 without its expectation over masks: the mean over texts of their loss, and its standard error.
+
+    Args:
+        batches: With ``predicted`` [T, N], the tokens predicted of each text.
+        token_losses: batch -> their losses, [M] in row-major order.
+    """
+    return mean_estimate(torch.cat([row_means(token_losses(batch).cpu(), batch["predicted"]) for batch in batches]))
 
 
 def row_means(losses: Tensor, masked: Tensor) -> Tensor:

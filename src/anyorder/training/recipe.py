@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,7 @@ def _group(values: dict[str, Any], kind: type[T], prefix: str) -> T:
     for key, value in values.items():
         name = f"{prefix}{key}"
         if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, n=1)
-            hint = f"did you mean {prefix}{near[0]}? " if near else ""
+            hint = did_you_mean(key, hints, prefix)
             raise AnyorderError(f"the recipe has no key {name!r}: {hint}it knows {', '.join(hints)}")
         if dataclasses.is_dataclass(hints[key]):
             if not isinstance(value, dict):

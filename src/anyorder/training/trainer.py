@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,16 +25,17 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
+from anyorder.files.disk import atomically
 from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
 from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
 from anyorder.models.ordered import TRAINED, first_position
 from anyorder.models.transplant import Carried, start_bias, transplant
-from anyorder.stats import Estimate, mean_estimate, sums_estimate, weighted_estimate
+from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training import data
 from anyorder.training.mixture import Mixture
-from anyorder.training.objective import FIELDS, TokenLosses, normaliser, row_means, weighted_sum
+from anyorder.training.objective import FIELDS, TokenLosses, mean_loss, normaliser, row_means, weighted_sum
 from anyorder.training.optim import build_optimizers, rate
 from anyorder.training.packing import check_family, pack_batch, texts_of
 from anyorder.training.progress import Meter
@@ -165,7 +167,7 @@ class _Run:
             learned = train_tokenizer(
                 data.in_shares(texts, recipe.weights), self.recipe.tokenizer.vocab_size, recipe.length
             )
-            checkpoints.atomically(folder, learned.save_pretrained)
+            atomically(folder, learned.save_pretrained)
         self._wait()
         return load_tokenizer(folder)
 
@@ -263,7 +265,7 @@ class _Run:
                     self._save(step + 1)
         final = self.folder / "final"
         if self.rank == 0:
-            checkpoints.atomically(final, self._export)
+            atomically(final, self._export)
         self._wait()
         return final
 
@@ -395,19 +397,23 @@ class _Run:
         module = self._losses_of_tokens()
         found: dict[str, Estimate] = {}
         for file, chosen in self._validation_blocks().items():
-            means = []
-            for i in range(0, len(chosen), self.micro):
-                part = chosen[i : i + self.micro]
-                chosen_rows = set(range(len(part))) if in_order else set()
-                batch = self._prepare([self.valid_blocks[j] for j in part], part, masker, orderer, chosen_rows)
-                means.append(row_means(self._token_losses(module, batch).cpu(), batch["predicted"]))
-            found[file] = mean_estimate(torch.cat(means))
+            batches = self._validation(chosen, masker, orderer, in_order)
+            found[file] = mean_loss(batches, partial(self._token_losses, module))
         self.model.train()
         weights = self.recipe.data.weights
         if not weights:
             return found["all"], {}
         share = {file: weights[self.recipe.data.files.index(file)] for file in found}
         return weighted_estimate([(share[file], found[file]) for file in found]), found
+
+    def _validation(
+        self, chosen: list[int], masker: Masker, orderer: Masker, in_order: bool
+    ) -> Iterator[dict[str, Tensor]]:
+        """The held-out blocks ``chosen``, a micro-batch at a time."""
+        for i in range(0, len(chosen), self.micro):
+            part = chosen[i : i + self.micro]
+            rows = set(range(len(part))) if in_order else set()
+            yield self._prepare([self.valid_blocks[j] for j in part], part, masker, orderer, rows)
 
     def _validation_blocks(self) -> dict[str, list[int]]:
         """Held-out blocks, evenly spread over all files, or with weights over each file that has some."""
