@@ -1,4 +1,4 @@
-"""XLNet's masks by enumeration: along every order, a token's answer depends on what comes before it and nothing else."""
+"""XLNet's masks by enumeration: a token's answer depends on what comes before it along the order, nothing else."""
 
 import itertools
 

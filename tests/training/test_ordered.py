@@ -27,14 +27,14 @@ def readings(folder):
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.7, 1.0])
 def test_which_texts_are_read_in_order_is_known_from_their_number(recipe_file, corpus, share):
     run = _Run(load_recipe(recipe_file()), False, corpus, rank=0, world=1, quiet=True)
-    whole = run._batch(range(40), share)
+    whole = run.batches.training(range(40), share)
     if not share:
         assert "turn" not in whole
         return
     in_order = (whole["turn"] >= 0).any(1)
     for start in range(0, 40, 8):
         assert abs(int(in_order[start : start + 8].sum()) - 8 * share) <= 1
-        part = run._batch(range(start, start + 8), share)
+        part = run.batches.training(range(start, start + 8), share)
         n = part["tokens"].shape[1]
         for name in ("turn", "masked", "tokens", "input_ids"):
             assert torch.equal(part[name], whole[name][start : start + 8, :n])
@@ -45,7 +45,7 @@ def test_which_texts_are_read_in_order_is_known_from_their_number(recipe_file, c
         assert torch.equal(turn > 0, whole["masked"][row])
         assert torch.equal(turn < 0, whole["attention_mask"][row] == 0)
         assert torch.equal(whole["input_ids"][row], whole["tokens"][row])  # its content is read as it is
-    plain = run._batch(range(40), 0.0)
+    plain = run.batches.training(range(40), 0.0)
     assert "turn" not in plain
     assert torch.equal(plain["input_ids"][~in_order], whole["input_ids"][~in_order])  # the others are as they were
 
@@ -68,7 +68,7 @@ def test_a_packed_text_reads_only_itself(recipe_file, corpus, kind):
     path = recipe_file(model={"kind": kind, "dropout": 0.0}, objective=HALF, data={"pack": True, "unit": "line"})
     run = _Run(load_recipe(path), False, corpus, rank=0, world=1, quiet=True)
     run.model.double().eval()
-    whole = run._batch(range(6), 0.5)
+    whole = run.batches.training(range(6), 0.5)
     assert whole["in_order"].any()
     assert not whole["in_order"].all()
     assert int((whole["text"].amax(1) - whole["text"].clamp(min=0).amin(1)).max()) > 0  # several texts in a row
@@ -77,11 +77,11 @@ def test_a_packed_text_reads_only_itself(recipe_file, corpus, kind):
     run.recipe = load_recipe(path, ["data.pack=false"])
     alone = []
     for row in range(6):
-        block = run.train_blocks[run.mixture[row]]
-        for number, text in enumerate(texts_of(block, run.opening)):
+        block = run.batches.train[run.batches.mixture[row]]
+        for number, text in enumerate(texts_of(block, run.batches.opening)):
             # every second block is read in order
-            orders = {0: run.orderer.order(row, text, number)} if row % 2 else None
-            batch = collate([text], [row], run.masker, 0, [number], orders)
+            orders = {0: run.batches.orderer.order(row, text, number)} if row % 2 else None
+            batch = collate([text], [row], run.batches.masker, 0, [number], orders)
             batch["attention_mask"] = torch.ones_like(batch["tokens"])
             alone.append(run._token_losses(run._losses_of_tokens(), batch))
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-6, rtol=0)  # rotary angles are float32

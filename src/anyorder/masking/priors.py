@@ -81,6 +81,17 @@ class FixedCount:
 
 
 @dataclass(frozen=True)
+class FixedShare:
+    """The same share of every text, to the nearest whole number and at least one token: XLNet predicts a sixth."""
+
+    share: float
+
+    def log_alpha(self, k: Tensor, n: int) -> Tensor:
+        """-log C(N, K) at K = share · N rounded, else impossible."""
+        return FixedCount(max(1, round(self.share * n))).log_alpha(k, n)
+
+
+@dataclass(frozen=True)
 class UniformCount:
     """K uniform on 1..N, as the reference code of u-PMLM draws it: the uniform prior without the empty mask."""
 
@@ -97,7 +108,8 @@ def log_count(prior: Prior, n: int) -> Tensor:
 
 
 def parse_prior(spec: str) -> Prior:
-    """A prior from its name in a recipe: ``uniform``, ``uniform-count``, ``fixed:0.15``, ``beta:2,5``, ``count:3``."""
+    """A prior from its name in a recipe: ``uniform``, ``uniform-count``, ``fixed:0.15``, ``beta:2,5``, ``count:3``,
+    ``share:0.1667``."""
     name, _, argument = spec.partition(":")
     try:
         numbers = [float(x) for x in argument.split(",")] if argument else []
@@ -110,10 +122,13 @@ def parse_prior(spec: str) -> Prior:
                 return Fixed(r)
             case "beta", [a, b] if a > 0 and b > 0:
                 return Beta(a, b)
+            case "share", [share] if 0 < share <= 1:
+                return FixedShare(share)
             case "count", [k] if k >= 1 and k == int(k):
                 return FixedCount(int(k))
     except ValueError:
         pass  # a number that does not parse is answered by the same sentence as a wrong name
     raise AnyorderError(
-        f"unknown masking prior {spec!r}: use uniform, uniform-count, fixed:R (0 < R <= 1), beta:A,B or count:K"
+        f"unknown masking prior {spec!r}: use uniform, uniform-count, fixed:R or share:R (0 < R <= 1), beta:A,B "
+        "or count:K"
     )

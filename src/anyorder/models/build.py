@@ -9,7 +9,7 @@ from anyorder.errors import AnyorderError, choose
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-KINDS = ("bert", "relative", "modernbert", "gpt2")
+KINDS = ("bert", "relative", "modernbert", "gpt2", "xlnet")
 
 
 def configure(
@@ -31,7 +31,8 @@ def configure(
 
     Args:
         kind: ``bert`` is u-PMLM-A (and BERT: they differ only in the masking), ``relative`` is u-PMLM-R, ``modernbert``
-            the faster learner of the bundled model (pre-norm, rotary, gated), ``gpt2`` the left-to-right comparator.
+            the faster learner (pre-norm, rotary, gated), ``gpt2`` the left-to-right comparator, ``xlnet`` the one
+            trained along random orders.
         vocab_size: tokens of the tokenizer.
         hidden_size: width.
         layers: depth.
@@ -44,7 +45,7 @@ def configure(
         dropout: everywhere the architecture has one.
         extra: passed to the configuration as it is.
     """
-    from transformers import BertConfig, GPT2Config, ModernBertConfig
+    from transformers import BertConfig, GPT2Config, ModernBertConfig, XLNetConfig
 
     choose(kind, KINDS, "kind of model")
     if hidden_size % heads:
@@ -61,6 +62,17 @@ def configure(
             resid_pdrop=dropout,
             embd_pdrop=dropout,
             attn_pdrop=dropout,
+            **ids,
+            **extra,
+        )
+    if kind == "xlnet":
+        return XLNetConfig(
+            vocab_size=vocab_size,
+            d_model=hidden_size,
+            n_layer=layers,
+            n_head=heads,
+            d_inner=intermediate,
+            dropout=dropout,
             **ids,
             **extra,
         )
@@ -107,7 +119,7 @@ def build(kind: str, *, seed: int = 0, **sizes: Any) -> PreTrainedModel:
     from anyorder.models.neighbours import attend_to_neighbours
 
     config = configure(kind, **sizes)
-    auto = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
+    auto = AutoModelForCausalLM if kind in ("gpt2", "xlnet") else AutoModelForMaskedLM
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = auto.from_config(config).train()

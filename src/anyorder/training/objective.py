@@ -28,6 +28,7 @@ from anyorder.errors import choose
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 from anyorder.models.ordered import OrderedStates
+from anyorder.models.permutation import GIVEN, permutation_logits
 from anyorder.stats import Estimate, mean_estimate
 
 FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text")  # of a batch
@@ -69,6 +70,7 @@ class TokenLosses(nn.Module):
         if self.narrow is not None:
             self.narrow.train(model.training)
         self.ordered: Any = None if mask_id is None else OrderedStates(model, mask_id)
+        self.permuted = model.config.model_type == "xlnet"
 
     def forward(
         self,
@@ -85,6 +87,10 @@ class TokenLosses(nn.Module):
         Packed rows bring their own mask and ids, and ``text`` to tell their texts apart; rows read in order bring
         their ``turn``, which is -1 throughout in the others.
         """
+        if self.permuted and turn is not None:
+            rank = torch.where(turn > 0, turn, GIVEN)
+            logits = permutation_logits(self.model, tokens, attention_mask, rank, targets=turn > 0)
+            return _nll(logits, tokens[turn > 0])
         if turn is None:
             return self._in_full(input_ids, tokens, masked, attention_mask, position_ids)
         in_order = (turn >= 0).any(1)  # [B]

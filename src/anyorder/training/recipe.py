@@ -43,7 +43,7 @@ class TokenizerRecipe:
 class ModelRecipe:
     """A new model's shape. Ignored, but for its dropout, when `init` names a checkpoint."""
 
-    kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2
+    kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2, xlnet
     hidden_size: int = 256
     layers: int = 8
     heads: int = 4
@@ -55,8 +55,9 @@ class ModelRecipe:
 class ObjectiveRecipe:
     """What is predicted, and how losses are weighed; see training/objective.py."""
 
-    name: str = "pmlm"  # pmlm (any masked LM, BERT's own scheme included) or causal (GPT)
-    prior: str = "uniform"  # uniform, uniform-count, fixed:0.15, beta:a,b, count:k
+    # pmlm (any masked LM, BERT's own scheme included), causal (GPT), permutation (XLNet: the end of a random order)
+    name: str = "pmlm"
+    prior: str = "uniform"  # uniform, uniform-count, fixed:0.15, beta:a,b, count:k, share:0.1667
     corruption: str = "mask"  # mask, or 80-10-10
     normalise: str = "sequence"  # sequence (eq 6), token, bound
     stratified: bool = True  # spread mask counts evenly over consecutive texts
@@ -137,8 +138,8 @@ class Recipe:
 T = TypeVar("T")
 _CHOICES = {
     "data.unit": ("document", "line"),
-    "model.kind": ("bert", "relative", "modernbert", "gpt2"),
-    "objective.name": ("pmlm", "causal"),
+    "model.kind": ("bert", "relative", "modernbert", "gpt2", "xlnet"),
+    "objective.name": ("pmlm", "causal", "permutation"),
     "objective.corruption": ("mask", "80-10-10"),
     "objective.normalise": ("sequence", "token", "bound"),
     "optim.name": ("adamw", "lamb", "muon"),

@@ -1,0 +1,138 @@
+"""From numbered blocks of text to what the model reads and what it has to predict.
+
+Everything random is a function of (seed, number of the block): which block comes when, which tokens are masked, in
+which order they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from anyorder.errors import AnyorderError
+from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
+from anyorder.training import data
+from anyorder.training.mixture import Mixture
+from anyorder.training.packing import pack_batch, texts_of
+from anyorder.training.recipe import Recipe
+
+Batch = dict[str, Tensor]
+
+
+class Batches:
+    """The batches of a run.
+
+    A batch holds the model's inputs [B, N] (the names of ``objective.FIELDS``), and beside them ``predicted`` and
+    ``maskable`` [T, longest], one row per text, and ``in_order`` [T] where some texts are read in order.
+
+    Args:
+        recipe: The run.
+        tokenizer: Its tokenizer.
+        blocks: What is trained on, and what is held out.
+        first_position: The position id of a text's first token, None for models without any.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: PreTrainedTokenizerBase,
+        blocks: tuple[data.Blocks, data.Blocks],
+        first_position: int | None,
+    ) -> None:
+        if recipe.data.pack and (recipe.objective.name != "pmlm" or recipe.data.pad_to_length):
+            raise AnyorderError("data.pack is for masked LMs that read no padding: set data.pack to false")
+        self.recipe, self.first_position = recipe, first_position
+        self.train, self.valid = blocks
+        self.mixture = Mixture(self.train.sizes, recipe.data.weights, recipe.seed)
+        self.pad = cast(int, tokenizer.pad_token_id)
+        self.opening = cast(int, data.opening_id(tokenizer))
+        special = set(tokenizer.all_special_ids) - ({self.pad} if recipe.data.pad_to_length else set())
+        self.special = torch.tensor(sorted(special))
+        self.masker = Masker(
+            parse_prior(recipe.objective.prior),
+            mask_id=cast(int, tokenizer.mask_token_id),
+            vocab_size=len(tokenizer),
+            special_ids=frozenset(special),
+            corruption=recipe.objective.corruption,
+            stratified=recipe.objective.stratified,
+            seed=recipe.seed,
+        )
+        # XLNet predicts the end of an order, as much of it as the prior says; else any number is given
+        permuted = recipe.objective.name == "permutation"
+        self.orderer = self.masker if permuted else replace(self.masker, prior=UniformCount())
+
+    def training(self, indices: range, ordered: float) -> Batch:
+        """Blocks number ``indices`` of the endless stream.
+
+        Of any run of blocks the share ``ordered`` is read in order, as nearly as whole numbers allow.
+        """
+        in_order = {row for row, i in enumerate(indices) if int((i + 1) * ordered) > int(i * ordered)}
+        blocks = [self.train[self.mixture[i]] for i in indices]
+        return self._prepare(blocks, list(indices), self.masker, self.orderer, in_order)
+
+    def validation(self, chosen: list[int], size: int, in_order: bool) -> Iterator[Batch]:
+        """The held-out blocks ``chosen``, ``size`` at a time, with fixed masks or, ``in_order``, whole orders."""
+        masker = Masker(UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1)
+        orderer = replace(masker, prior=FixedCount(self.recipe.data.length))
+        for i in range(0, len(chosen), size):
+            part = chosen[i : i + size]
+            rows = set(range(len(part))) if in_order else set()
+            yield self._prepare([self.valid[j] for j in part], part, masker, orderer, rows)
+
+    def validation_blocks(self) -> dict[str, list[int]]:
+        """Held-out blocks, evenly spread over all files, or with weights over each file that has some."""
+        wanted, sizes, weights = self.recipe.run.evaluate_blocks, self.valid.sizes, self.recipe.data.weights
+        if not weights:
+            return {"all": data.evenly(0, len(self.valid), wanted)}
+        first = np.cumsum([0, *sizes])
+        used = [f for f, size in enumerate(sizes) if size and weights[f]]
+        return {
+            self.recipe.data.files[f]: data.evenly(int(first[f]), int(first[f + 1]), max(1, wanted // len(used)))
+            for f in used
+        }
+
+    def _prepare(
+        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, orderer: Masker, in_order: set[int]
+    ) -> Batch:
+        """Blocks ``in_order`` are not masked by ``masker`` but read in the order of ``orderer``."""
+        if self.recipe.data.pack:
+            return self._prepare_packed(blocks, indices, masker, orderer, in_order)
+        padded = self.recipe.data.pad_to_length
+        if padded:
+            blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=self.pad) for t in blocks]
+        orders = {row: orderer.order(indices[row], blocks[row]) for row in in_order}
+        batch = collate(blocks, indices, masker, self.pad, orders=orders)
+        tokens = batch["tokens"]
+        batch["maskable"] = ~torch.isin(tokens, self.special)
+        batch["attention_mask"] = torch.ones_like(tokens) if padded else (tokens != self.pad).long()
+        if self.recipe.objective.name == "causal":
+            batch["input_ids"] = tokens
+            batch["masked"] = batch["maskable"].clone()
+            batch["masked"][:, 0] = False  # nothing stands before it
+        return {**batch, "predicted": batch["masked"], **_in_order(batch)}
+
+    def _prepare_packed(
+        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, orderer: Masker, in_order: set[int]
+    ) -> Batch:
+        parts = [texts_of(block, self.opening) for block in blocks]
+        texts = [text for part in parts for text in part]
+        rows = [row for row, part in enumerate(parts) for _ in part]
+        numbers = [number for part in parts for number in range(len(part))]
+        indices = [indices[row] for row in rows]
+        orders = {t: orderer.order(indices[t], texts[t], numbers[t]) for t, row in enumerate(rows) if row in in_order}
+        batch = collate(texts, indices, masker, self.pad, numbers, orders)
+        out = pack_batch(batch, [len(text) for text in texts], rows, self.pad, self.first_position)
+        # texts of a row follow each other, so the predicted tokens come in the same order in both forms
+        maskable = ~torch.isin(batch["tokens"], self.special)
+        return {**out, "predicted": batch["masked"], "maskable": maskable, **_in_order(batch)}
+
+
+def _in_order(batch: Batch) -> Batch:
+    """Which texts are read in order, [T], if any are."""
+    return {"in_order": (batch["turn"] >= 0).any(1)} if "turn" in batch else {}

@@ -1,0 +1,166 @@
+"""What a run starts from: its tokenizer, its blocks of text and its model, as the recipe says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from anyorder.errors import AnyorderError
+from anyorder.files.disk import atomically
+from anyorder.models.build import build
+from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
+from anyorder.models.transplant import Carried, start_bias, transplant
+from anyorder.training import data
+from anyorder.training.checkpoint import Checkpoint
+from anyorder.training.recipe import Recipe
+from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
+
+_CACHED = ("length", "unit", "column", "holdout", "min_tokens", "pack")  # settings that decide the blocks
+LEARN = "learn"  # instead of a tokenizer's path
+
+
+@dataclass(frozen=True)
+class Start:
+    """The beginning of a run, or the checkpoint from which it goes on.
+
+    Attributes:
+        recipe: The run.
+        checkpoint: Where it stands; None at its beginning.
+        data_dir: Where the recipe's files lie.
+        first: Whether this process is the first, which makes what all of them read.
+        wait: Waits for the other processes.
+        quiet: Say nothing.
+    """
+
+    recipe: Recipe
+    checkpoint: Checkpoint | None
+    data_dir: Path | None
+    first: bool
+    wait: Callable[[], None]
+    quiet: bool
+
+    @property
+    def folder(self) -> Path:
+        """Where the run keeps its files."""
+        return Path(self.recipe.output)
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether the model is a masked LM; GPT and XLNet are not."""
+        return self.recipe.objective.name == "pmlm"
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """What ``init`` names, if the run begins with a masked LM; what is damaged or no encoder is refused."""
+        if not self.recipe.init or self.checkpoint or not self.masked:
+            return None
+        torch.manual_seed(self.recipe.seed)  # of a head that it lacks
+        return load_encoder(self.recipe.init)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The recipe's, init's, or one learned from the data."""
+        path = self.recipe.tokenizer.path
+        if self.encoder and path is None:
+            return self.encoder.tokenizer
+        given = self.checkpoint.path if self.checkpoint else path or self.recipe.init
+        if given and (self.checkpoint or given != LEARN):
+            return load_tokenizer(given)
+        folder = self.folder / "tokenizer"
+        if self.first and not folder.exists():
+            recipe, files = self.recipe.data, self._files()
+            units, shares = (data.per_file(f"data.{k}", getattr(recipe, k), len(files)) for k in ("unit", "holdout"))
+            parts = [data.split(f, u, h, recipe.column)[0] for f, u, h in zip(files, units, shares, strict=True)]
+            texts = [[paragraph for document in part for paragraph in document] for part in parts]
+            size = self.recipe.tokenizer.vocab_size
+            learned = train_tokenizer(data.in_shares(texts, recipe.weights), size, recipe.length)
+            atomically(folder, learned.save_pretrained)
+        self.wait()
+        return load_tokenizer(folder)
+
+    def _files(self) -> list[Path]:
+        if not self.recipe.data.files:
+            raise AnyorderError("the recipe names no data: list text files under data.files")
+        return [(self.data_dir / f) if self.data_dir else Path(f) for f in self.recipe.data.files]
+
+    @cached_property
+    def blocks(self) -> tuple[data.Blocks, data.Blocks]:
+        """What is trained on, and what is held out."""
+        keys: dict[str, Any] = {k: getattr(self.recipe.data, k) for k in _CACHED}
+        if self.first:
+            data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
+        self.wait()
+        folder = data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
+        return data.Blocks.load(folder, "train"), data.Blocks.load(folder, "valid")
+
+    def model(self) -> PreTrainedModel:
+        """The model in training mode, its new weights drawn from the recipe's seed."""
+        torch.manual_seed(self.recipe.seed)
+        model = self._model().train()
+        if self.recipe.model.dropout is not None:
+            _set_dropout(model, self.recipe.model.dropout)
+        return model
+
+    def _model(self) -> PreTrainedModel:
+        given = self.checkpoint.path if self.checkpoint else self.recipe.init
+        if given and not self.masked:
+            return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32)
+        if self.checkpoint:
+            return read_checkpoint(str(self.checkpoint.path)).model
+        if self.encoder:
+            return self._from_encoder(self.encoder)
+        shape = self.recipe.model
+        return build(
+            shape.kind,
+            vocab_size=len(self.tokenizer),
+            hidden_size=shape.hidden_size,
+            layers=shape.layers,
+            heads=shape.heads,
+            intermediate=shape.intermediate,
+            dropout=shape.dropout or 0.0,
+            max_length=self.recipe.data.length,
+            pad_id=cast(int, self.tokenizer.pad_token_id),
+            cls_id=cast(int, self.tokenizer.cls_token_id),
+            sep_id=cast(int, self.tokenizer.sep_token_id),
+        )
+
+    def _from_encoder(self, given: Encoder) -> PreTrainedModel:
+        """The model that ``init`` names, with the run's tokenizer; what it has no weights for starts anew."""
+        model, new = given.model, given.missing
+        if self.tokenizer.get_vocab() != given.tokenizer.get_vocab():
+            model, carried = transplant(model, given.tokenizer, self.tokenizer, new)
+            self._tell(carried)
+        if new or model is not given.model:
+            start_bias(model, self.blocks[0].frequencies(self.recipe.data.weights, model.config.vocab_size))
+        longest = max_length(model, self.tokenizer)
+        if self.recipe.data.length > longest:
+            raise AnyorderError(
+                f"data.length {self.recipe.data.length} is more than {self.recipe.init} can read "
+                f"({longest} tokens): lower data.length"
+            )
+        return model
+
+    def _tell(self, carried: Carried) -> None:
+        """Say what was carried over, and keep it beside the run."""
+        if self.first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "carried.json").write_text(json.dumps(carried.to_dict(), indent=2))
+            if not self.quiet:
+                print(carried, file=sys.stderr)
+
+
+def _set_dropout(model: PreTrainedModel, p: float) -> None:
+    """The same dropout everywhere, also in a model that came with its own."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = p
+        elif isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = p  # type: ignore[assignment]  # a number, which mypy takes for a module
