@@ -28,8 +28,9 @@ from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
 from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
 from anyorder.models.build import build
+from anyorder.models.layers import first_position
 from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
-from anyorder.models.ordered import TRAINED, first_position
+from anyorder.models.ordered import TRAINED
 from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
