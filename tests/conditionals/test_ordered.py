@@ -140,6 +140,17 @@ def test_questions_asked_together_do_not_know_of_each_other(family: str) -> None
         torch.testing.assert_close(together, alone, atol=1e-10, rtol=0)
 
 
+def test_were_a_question_seen_by_what_comes_after_it_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered = model_ordered("bert")
+    tokens, given, order = batch("bert", rows=1)
+    expected = ordered.chain(tokens, given, order)
+    torch.testing.assert_close(along(order, tokens, one_by_one(ordered, tokens, given, order)), expected)
+    stairs = memory_module._stairs
+    monkeypatch.setattr(memory_module, "_stairs", lambda *sizes: torch.ones_like(stairs(*sizes)))
+    mutated = along(order, tokens, one_by_one(ordered, tokens, given, order))
+    assert float((mutated - expected).abs().max()) > 1e-2
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_that_read_nothing_in_between_are_as_if_alone(family: str) -> None:
     ordered = model_ordered(family)

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from anyorder.errors import AnyorderError
-from anyorder.models import ordered
+from anyorder.models.layers import first_position
 from anyorder.models.ordered import FAMILIES, OrderedStates, Streams, turns, two_streams
 from anyorder.training.objective import TokenLosses
 from tiny import tiny_config, tiny_model
@@ -37,24 +37,81 @@ def test_turns_of_an_order() -> None:
 
 
 def test_who_sees_whom_is_the_definition() -> None:
-    tokens, turn = texts(rows=20, n=6)
-    streams = two_streams(tokens, turn, MASK, torch.arange(tokens.shape[1]).expand(tokens.shape))
-    for b in range(len(tokens)):
+    _, turn = texts(rows=20, n=6)
+    streams = two_streams(turn)
+    number = 0
+    for b in range(len(turn)):
         when = turn[b].tolist()
-        questions = [i for i in range(6) if when[i] > 0]
         for i in range(6):
-            if when[i] < 0:
-                continue
             # Given tokens see each other; content sees what was given, what was read before it, and itself.
-            expected = [0 <= when[j] <= when[i] for j in range(6)]
-            assert streams.visible[b, i, :6].tolist() == expected
-            assert not streams.visible[b, i, 6:].any()  # nothing sees a question
-        for slot, i in enumerate(questions):
-            assert streams.positions[b, 6 + slot] == i
-            assert streams.input_ids[b, 6 + slot] == MASK
-            assert streams.visible[b, 6 + slot, :6].tolist() == [0 <= when[j] < when[i] for j in range(6)]
-            assert streams.visible[b, 6 + slot, 6:].nonzero()[:, 0].tolist() == [slot]  # but itself
-    assert len(streams.asked) == int((turn > 0).sum())
+            expected = [j == i or 0 <= when[j] <= when[i] for j in range(6)]
+            assert streams.content[b, i].tolist() == expected
+        questions = [i for i in range(6) if when[i] > 0]
+        assert streams.real[b].tolist() == [k < len(questions) for k in range(streams.real.shape[1])]
+        for k, i in enumerate(questions):
+            assert streams.asked[number] == 6 * b + i
+            assert streams.slot[b, k] == number
+            assert streams.questions[b, k].tolist() == [0 <= when[j] < when[i] for j in range(6)]
+            number += 1
+    assert number == len(streams.asked)
+
+
+def test_texts_of_one_row_do_not_see_each_other() -> None:
+    _, turn = texts(rows=2, n=10)
+    text = torch.tensor([[0] * 4 + [1] * 6, [0] * 7 + [1] * 2 + [-1]])
+    apart, together = two_streams(turn, text), two_streams(turn)
+    same = text[:, :, None] == text[:, None, :]
+    assert torch.equal(apart.content, together.content & same)
+    assert not apart.questions[~together.questions].any()
+    for b, k in streams_of(apart):
+        at = int(apart.asked[apart.slot[b, k]]) % 10
+        assert torch.equal(apart.questions[b, k], together.questions[b, k] & same[b, at])
+
+
+def streams_of(streams: Streams) -> list[tuple[int, int]]:
+    return [(int(b), int(k)) for b, k in streams.real.nonzero()]
+
+
+def by_transformers(model: Any, tokens: Tensor, turn: Tensor, content_sees_questions: bool = False) -> Tensor:
+    """The definition run by transformers' own forward: both streams as one sequence under a mask of all pairs."""
+    b, n = tokens.shape
+    streams = two_streams(turn)
+    k = streams.slot.shape[1]
+    place = streams.asked[streams.slot] % n
+    visible = torch.zeros((b, n + k, n + k), dtype=torch.bool)
+    visible[:, :n, :n], visible[:, n:, :n] = streams.content, streams.questions
+    visible[:, n:, n:] = torch.eye(k, dtype=torch.bool)
+    if content_sees_questions:
+        visible[:, :n, n:] = True
+    positions = torch.cat([torch.arange(n).expand(b, n), place], 1)
+    inputs = torch.cat([tokens, torch.full((b, k), MASK)], 1)
+    mask: Any = visible[:, None]
+    if model.config.model_type == "modernbert":
+        near = (positions[:, :, None] - positions[:, None, :]).abs() <= model.config.sliding_window
+        mask = {"full_attention": mask, "sliding_attention": (visible & near)[:, None]}
+    hidden = model.base_model(
+        input_ids=inputs, position_ids=positions + (first_position(model) or 0), attention_mask=mask
+    )[0]
+    return hidden[:, n:][streams.real]
+
+
+BY_TRANSFORMERS = [family for family in FAMILIES if family != "anyorder-relative-bert"]
+
+
+@pytest.mark.parametrize("family", BY_TRANSFORMERS)
+def test_states_are_those_of_transformers_under_the_mask(family: str) -> None:
+    model = tiny_model(family).double()
+    tokens, turn = texts(rows=5)
+    with torch.no_grad():
+        found, expected, mutated = (
+            OrderedStates(model, MASK)(tokens, turn),
+            by_transformers(model, tokens, turn),
+            by_transformers(model, tokens, turn, content_sees_questions=True),
+        )
+    close = 1e-5 if family == "modernbert" else 1e-12  # it turns in single precision
+    torch.testing.assert_close(found, expected, atol=close, rtol=0)
+    # The mutation that a reading in order must not suffer: were questions seen, this is how it would be noticed.
+    assert float((found - mutated).abs().max()) > 1e-2
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
@@ -74,35 +131,23 @@ def test_without_given_tokens_it_is_a_causal_bert_read_in_the_order(family: str)
         torch.testing.assert_close(found[position], hidden[0, -1], atol=1e-12, rtol=0)
 
 
-def moved_by_a_question(model: Any, monkeypatch: pytest.MonkeyPatch, content_sees_questions: bool) -> Tensor:
-    """[M] bool: whose state changes when the first token in the order is asked about with another word."""
-    tokens, turn = texts(rows=1)
-    first = int((turn[turn > 0] == 1).nonzero())  # its number among the questions
-
-    def streams(word: int) -> Streams:
-        found = two_streams(tokens, turn, MASK, torch.arange(tokens.shape[1]).expand(tokens.shape))
-        found.input_ids.view(-1)[found.asked[first]] = word
-        if content_sees_questions:
-            found.visible[:, :, tokens.shape[1] :] = True
-        return found
-
-    states = []
-    for word in (MASK, 7):
-        monkeypatch.setattr(ordered, "two_streams", lambda *_, word=word: streams(word))
-        states.append(OrderedStates(model, MASK)(tokens, turn))
-    return (states[0] != states[1]).any(1)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_question_changes_nothing_but_its_own_answer(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_changes_nothing_but_its_own_answer(family: str) -> None:
     model = tiny_model(family).double()
-    assert int(moved_by_a_question(model, monkeypatch, content_sees_questions=False).sum()) == 1
-    # The mutation: were questions to be seen, others would change, and this is how it would be noticed.
-    assert int(moved_by_a_question(model, monkeypatch, content_sees_questions=True).sum()) > 1
+    tokens, turn = texts(rows=1)
+    every = OrderedStates(model, MASK)(tokens, turn)
+    of = (turn > 0)[0].nonzero()[:, 0].tolist()
+    for t in range(1, int(turn.max()) + 1):
+        # Without what comes later: fewer questions and less content beside it.
+        fewer = torch.where(turn > t, -1, turn)
+        some = OrderedStates(model, MASK)(tokens, fewer)
+        last = int((turn[0] == t).nonzero())
+        place = (fewer > 0)[0].nonzero()[:, 0].tolist().index(last)
+        torch.testing.assert_close(some[place], every[of.index(last)], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_neighbours_padding_and_the_kernel_change_nothing(family: str) -> None:
+def test_neighbours_and_padding_change_nothing(family: str) -> None:
     model = tiny_model(family).double()
     tokens, turn = texts()
     together = OrderedStates(model, MASK)(tokens, turn)
@@ -110,11 +155,6 @@ def test_neighbours_padding_and_the_kernel_change_nothing(family: str) -> None:
     torch.testing.assert_close(together, one_by_one, atol=1e-12, rtol=0)
     shorter = OrderedStates(model, MASK)(tokens[:1, :-3], turn[:1, :-3])  # never read: it might as well not be there
     torch.testing.assert_close(together[: len(shorter)], shorter, atol=1e-12, rtol=0)
-    if family != "anyorder-relative-bert":  # has one kernel only
-        model.set_attn_implementation("eager")
-        torch.testing.assert_close(
-            OrderedStates(model, MASK)(tokens, turn), together, atol=1e-5, rtol=0
-        )  # eager softmax is in float32
 
 
 def test_local_layers_of_modernbert_look_no_further_than_their_window() -> None:
@@ -182,10 +222,3 @@ def test_losses_of_both_readings_stand_row_by_row() -> None:
 def test_other_families_are_refused_in_a_sentence(family: str) -> None:
     with pytest.raises(AnyorderError, match=f"'{family}' cannot be read in order: read them in full"):
         OrderedStates(tiny_model(family), MASK)
-
-
-def test_kernels_without_masks_are_refused_in_a_sentence() -> None:
-    model = tiny_model("bert")
-    model.config._attn_implementation = "flash_attention_2"
-    with pytest.raises(AnyorderError, match="load the model with attn_implementation='sdpa'"):
-        OrderedStates(model, MASK)

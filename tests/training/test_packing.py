@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anyorder.errors import AnyorderError
 from anyorder.masking import Masker, UniformCount, collate
-from anyorder.models.ordered import first_position
+from anyorder.models.layers import first_position
 from anyorder.training.objective import FIELDS, TokenLosses
 from anyorder.training.packing import FAMILIES, check_family, pack, pack_batch, texts_of
 from tiny import tiny_model

@@ -1,4 +1,4 @@
-"""A model's layers taken apart at their attention, so that keys and values can be kept (``memory.py``).
+"""A model's layers taken apart at their attention: who sees whom is for ``ordered.py`` and ``memory.py`` to say.
 
 Each family says how a token is embedded at its position, what a layer projects it to, how queries look at keys, and
 what the layer makes of the answer. The modules are the model's own.
@@ -9,21 +9,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
-
-from anyorder.models.ordered import additive, first_position, within
+from torch import Tensor, nn
+from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
 
 
 class Scene(NamedTuple):
-    """What all layers of one kind share in a pass."""
+    """Queries at M positions that look at keys at S positions, as all layers of one kind see it."""
 
-    mask: Tensor | None  # [1 or b, 1, M, S] added to the scores of queries and keys; None: everyone sees everyone
-    place: Any = None  # where they stand, as the family wants it
+    mask: Tensor | None  # [1 or b, 1, M, S], added to the scores; None: everyone sees everyone
+    distances: Any = None  # how far they are apart, for families that ask for it
 
 
-Scenes = dict[str, Scene]  # for each kind of layer; families with one kind only call it _ALL
-_ALL = "full_attention"
+Scenes = dict[str, Scene]  # for each kind of layer; families with one kind only call it FULL
+FULL = "full_attention"
 
 
 class BertLayers:
@@ -32,17 +30,20 @@ class BertLayers:
     def __init__(self, model: Any) -> None:
         backbone = model.base_model
         self.embeddings, self.layers = backbone.embeddings, list(backbone.encoder.layer)
-        self.first = first_position(model) or 0
 
     def embed(self, ids: Tensor, at: Tensor) -> Tensor:
-        """Tokens at positions ``at``, both [b, M] -> [b, M, H]."""
-        return self.embeddings(input_ids=ids, position_ids=at + self.first)
+        """Tokens with position ids ``at``, both [b, M] -> [b, M, H]."""
+        return self.embeddings(input_ids=ids, position_ids=at)
+
+    def angles(self, at: Tensor, dtype: torch.dtype) -> Any:
+        """What projections at positions ``at`` [b, M] are turned by."""
+        return None
 
     def scenes(self, at: Tensor, keys_at: Tensor, visible: Tensor | None, dtype: torch.dtype) -> Scenes:
-        """For queries at ``at`` [b, M] and keys at ``keys_at`` [b, S]: ``visible`` [1 or b, M, S], or None for all."""
-        return {_ALL: Scene(_mask(visible, dtype))}
+        """Queries at ``at`` [b, M] that see those keys at ``keys_at`` [b, S] which are ``visible`` [1 or b, M, S]."""
+        return {FULL: Scene(_mask(visible, dtype))}
 
-    def project(self, layer: Any, hidden: Tensor, scenes: Scenes) -> tuple[Tensor, ...]:
+    def project(self, layer: Any, hidden: Tensor, angles: Any) -> tuple[Tensor, ...]:
         """Queries, keys and values [b, M, heads, d] of hidden states [b, M, H]."""
         attention = layer.attention.self
         linears = (attention.query, attention.key, attention.value)
@@ -50,10 +51,16 @@ class BertLayers:
 
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """The last m of the scene's queries, [b, heads, m, d], look at keys and values [b, heads, S, d]."""
-        return scaled_dot_product_attention(query, key, value, _last(scenes[_ALL].mask, query))
+        p = layer.attention.self.dropout.p if layer.training else 0.0
+        return scaled_dot_product_attention(query, key, value, _last(scenes[FULL].mask, query), p)
+
+    def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
+        """The same, and each query looks at its own key and value as well."""
+        p = layer.attention.self.dropout.p if layer.training else 0.0
+        return _attend_own(query, key, value, own, scenes[FULL].mask, p)
 
     def finish(self, layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
-        """What the layer makes of hidden states [b, m, H] and of what they attended to, [b, m, H]."""
+        """What the layer makes of hidden states [..., H] and of what they attended to, [..., H]."""
         return layer.feed_forward_chunk(layer.attention.output(attended, hidden))
 
     def end(self, hidden: Tensor) -> Tensor:
@@ -66,12 +73,16 @@ class RelativeLayers(BertLayers):
 
     def scenes(self, at: Tensor, keys_at: Tensor, visible: Tensor | None, dtype: torch.dtype) -> Scenes:
         """As BERT's, and the distance of each pair, which is the same in every layer."""
-        return {_ALL: Scene(_mask(visible, dtype), self.layers[0].attention.self.distances(at, keys_at))}
+        return {FULL: Scene(_mask(visible, dtype), self.layers[0].attention.self.distances(at, keys_at))}
 
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """Shaw et al. (2018), equations 3 and 4."""
-        mask, distances = (_last(part, query) for part in scenes[_ALL])
+        mask, distances = (_last(part, query) for part in scenes[FULL])
         return layer.attention.self.attend(query, key, value, mask, distances)[0]
+
+    def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
+        """The same; a query's own key and value are at distance 0."""
+        return layer.attention.self.attend(query, key, value, *scenes[FULL], own)[0]
 
 
 class ModernBertLayers:
@@ -88,35 +99,59 @@ class ModernBertLayers:
         """Tokens [b, M] -> [b, M, H]."""
         return self.backbone.embeddings(input_ids=ids)
 
+    def angles(self, at: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        """For each kind of layer, what projections at positions ``at`` [b, M] are turned by."""
+        like = torch.empty(0, dtype=dtype, device=at.device)
+        kinds = set(self.config.layer_types)
+        return {kind: self.faster.angle_of(*self.backbone.rotary_emb(like, at, kind)) for kind in kinds}
+
     def scenes(self, at: Tensor, keys_at: Tensor, visible: Tensor | None, dtype: torch.dtype) -> Scenes:
-        """For each kind of layer its mask, and the angles at ``at``."""
+        """As BERT's; local layers see only what is near."""
         scenes = {}
         for kind in set(self.config.layer_types):
             seen = visible
             if kind == "sliding_attention":
-                near = within(at, keys_at, self.config.sliding_window)
+                near = (at[:, :, None] - keys_at[:, None, :]).abs() <= self.config.sliding_window
                 seen = near if visible is None else near & visible
-            cos, sin = self.backbone.rotary_emb(torch.empty(0, dtype=dtype, device=at.device), at, kind)
-            scenes[kind] = Scene(_mask(seen, dtype), self.faster.angle_of(cos, sin))
+            scenes[kind] = Scene(_mask(seen, dtype))
         return scenes
 
-    def project(self, layer: Any, hidden: Tensor, scenes: Scenes) -> tuple[Tensor, ...]:
+    def project(self, layer: Any, hidden: Tensor, angles: dict[str, Tensor]) -> tuple[Tensor, ...]:
         """Queries, keys and values [b, M, heads, d], turned by their positions."""
-        angle, order = scenes[layer.attention_type].place, self.orders[layer].to(hidden.device)
-        return self.faster.turned_projections(layer.attn, layer.attn_norm(hidden), order, angle)
+        order = self.orders[layer].to(hidden.device)
+        return self.faster.turned_projections(layer.attn, layer.attn_norm(hidden), order, angles[layer.attention_type])
 
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
-        """The last m of the scene's queries, [b, heads, m, d], look at keys and values [b, heads, S, d]."""
-        return scaled_dot_product_attention(query, key, value, _last(scenes[layer.attention_type].mask, query))
+        """As BERT's."""
+        mask, p = scenes[layer.attention_type].mask, layer.attn.attention_dropout if layer.training else 0.0
+        return scaled_dot_product_attention(query, key, value, _last(mask, query), p)
+
+    def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
+        """As BERT's."""
+        mask, p = scenes[layer.attention_type].mask, layer.attn.attention_dropout if layer.training else 0.0
+        return _attend_own(query, key, value, own, mask, p)
 
     def finish(self, layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
-        """What the layer makes of hidden states [b, m, H] and of what they attended to, [b, m, H]."""
+        """What the layer makes of hidden states [..., H] and of what they attended to, [..., H]."""
         out = hidden + layer.attn.out_drop(layer.attn.Wo(attended))
         return out + self.faster.feed_forward(layer.mlp, layer.mlp_norm(out))
 
     def end(self, hidden: Tensor) -> Tensor:
         """The final norm."""
         return self.backbone.final_norm(hidden)
+
+
+Own = tuple[Tensor, Tensor]  # each query's own key and value, [b, heads, M, d]
+
+
+def _attend_own(query: Tensor, key: Tensor, value: Tensor, own: Own, mask: Tensor | None, p: float) -> Tensor:
+    scale = query.shape[-1] ** -0.5
+    others = query @ key.transpose(-1, -2) * scale
+    if mask is not None:
+        others = others + mask
+    itself = (query * own[0]).sum(-1, keepdim=True) * scale
+    weights = dropout(softmax(torch.cat([others, itself], -1), -1), p, training=p > 0)
+    return weights[..., :-1] @ value + weights[..., -1:] * own[1]
 
 
 def layers_of(model: Any) -> BertLayers | ModernBertLayers:
@@ -126,8 +161,24 @@ def layers_of(model: Any) -> BertLayers | ModernBertLayers:
     return (RelativeLayers if model.config.model_type == "anyorder-relative-bert" else BertLayers)(model)
 
 
+def first_position(model: Any) -> int | None:
+    """The position id of a text's first token, which RoBERTa counts from the padding token's id on.
+
+    None without a table of positions: rotary and relative ones know only distances, and these are right in any row.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return 0 if module.padding_idx is None else module.padding_idx + 1
+    return None
+
+
 def _mask(visible: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    return None if visible is None else additive(visible, dtype)[:, None]
+    """``visible`` [1 or b, M, S] as a mask to add to scores: 0, or next to the smallest number."""
+    if visible is None:
+        return None
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    # Half of the smallest: it stays finite where autocast rounds it.
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min / 2)[:, None]
 
 
 def _last(part: Tensor | None, query: Tensor) -> Tensor | None:

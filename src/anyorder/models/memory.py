@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from anyorder.errors import AnyorderError
-from anyorder.models.layers import layers_of
+from anyorder.models.layers import first_position, layers_of
 from anyorder.models.ordered import refuse_unreadable
 
 _TOKENS = 4096  # tokens read at once, padding included
@@ -66,6 +66,7 @@ class Reader:
         refuse_unreadable(model)
         self.model, self.mask_id = model, mask_id
         self.family = layers_of(model)
+        self.first = first_position(model) or 0
 
     def begin(self, tokens: Tensor, given: Tensor, padding: Tensor) -> Memory:
         """Read the ``given`` [B, N] of ``tokens`` [B, N], which all see each other."""
@@ -165,10 +166,11 @@ class Reader:
         family = self.family
         width = slot + ids.shape[1] if visible is None else visible.shape[-1]
         _write(slots.position, rows, slot, at)
-        hidden = family.embed(ids, at)
+        hidden = family.embed(ids, at + self.first)
+        angles = family.angles(at, hidden.dtype)
         scenes = family.scenes(at, slots.position[rows, :width], visible, hidden.dtype)
         for layer, keys, values in zip(family.layers, slots.keys, slots.values, strict=True):
-            query, key, value = family.project(layer, hidden, scenes)
+            query, key, value = family.project(layer, hidden, angles)
             _write(keys.transpose(1, 2), rows, slot, key)
             _write(values.transpose(1, 2), rows, slot, value)
             if layer is family.layers[-1]:

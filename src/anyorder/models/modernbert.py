@@ -78,14 +78,14 @@ def attention(
 ) -> Tensor:
     """What ``attn``, a ``ModernBertAttention``, makes of [b, n, H], or of its positions ``at`` [b, k] alone.
 
-    The angles' cosines and sines are [b or 1, n, d].
+    The angles' cosines and sines are [1, n, d].
     """
     angle = angle_of(*position_embeddings)
     if at is None:
         turned = turned_projections(attn, hidden, order, angle)
     else:
         asking, others = _projected_at(attn, hidden, order, at)
-        turned = *_turned(asking, _angle_at(angle, at), 1), *_turned(others, angle, 1)
+        turned = *_turned(asking, angle[0, at], 1), *_turned(others, angle, 1)
         attention_mask = _rows_of(attention_mask, at)
     query, key, value = (x.transpose(1, 2) for x in turned)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
@@ -109,12 +109,6 @@ def angle_of(cos: Tensor, sin: Tensor) -> Tensor:
     cos, sin = (x[:, :, None, : x.shape[-1] // 2] for x in (cos, sin))
     wide = torch.promote_types(cos.dtype, torch.float32)
     return torch.complex(cos.to(wide), sin.to(wide))
-
-
-def _angle_at(angle: Tensor, at: Tensor) -> Tensor:
-    """The angles [b or 1, n, 1, d/2] of the positions ``at`` [b, k]."""
-    row = torch.arange(len(angle), device=at.device)[:, None]  # one row serves all of a batch
-    return angle[row, at]
 
 
 def interleaved(attn: Any) -> Tensor:

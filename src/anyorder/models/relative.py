@@ -44,46 +44,51 @@ class RelativeSelfAttention(BertSelfAttention):
         self.relative_value = nn.Embedding(2 * self.clip + 1, self.attention_head_size)
 
     def forward(  # type: ignore[override]  # BERT lists keywords of fused kernels, which do not apply here
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        past_key_values: None = None,
-        at: Tensor | None = None,
-        **kwargs: Any,
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: None = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """[B, N, H] -> [B, N, H] and the attention weights [B, heads, N, N]; ``attention_mask`` is added to e.
-
-        ``at`` [B, N] says where everyone stands, if not in sequence.
-        """
+        """[B, N, H] -> [B, N, H] and the attention weights [B, heads, N, N]; ``attention_mask`` is added to e."""
+        n = hidden_states.shape[1]
         split = (*hidden_states.shape[:-1], -1, self.attention_head_size)
         q = self.query(hidden_states).view(split).transpose(1, 2)  # [B, heads, N, d]
         k = self.key(hidden_states).view(split).transpose(1, 2)
         v = self.value(hidden_states).view(split).transpose(1, 2)
-        if at is None:
-            z, weights = self._in_sequence(q, k, v, attention_mask)
-        else:
-            z, weights = self.attend(q, k, v, attention_mask, self.distances(at, at))
-        return z.transpose(1, 2).flatten(-2), weights
-
-    def _in_sequence(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Row i stands at position i."""
-        n = q.shape[-2]
         # Distances -N .. N-1 (the first never occurs: it makes the rows of by_pair even).
         distance = torch.arange(-n, n, device=q.device).clamp(-self.clip, self.clip) + self.clip
-        weights = self._weights(q @ k.transpose(-1, -2) + by_pair(q @ self.relative_key(distance).T), mask)
-        return weights @ v + by_distance(weights) @ self.relative_value(distance), weights
+
+        e = q @ k.transpose(-1, -2) + by_pair(q @ self.relative_key(distance).T)
+        weights = self._weights(e, attention_mask)
+        z = weights @ v + by_distance(weights) @ self.relative_value(distance)
+        return z.transpose(1, 2).flatten(-2), weights
 
     def distances(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Row of either table for each pair of positions [B, M] and [B, S]: [B, 1, M, S]."""
         between = keys[:, None, None, :] - queries[:, None, :, None]
         return between.clamp(-self.clip, self.clip) + self.clip
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, distances: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries [B, heads, M, d] and keys and values [B, heads, S, d] that stand anywhere, in any order."""
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        distances: Tensor,
+        own: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Queries [B, heads, M, d] and keys and values [B, heads, S, d] that stand anywhere, in any order.
+
+        With ``own``, [B, heads, M, d] each, a query looks at a key and a value of its own as well, at distance 0.
+        """
         row = distances.expand(-1, q.shape[1], -1, -1)  # [B, heads, M, S]
-        weights = self._weights(q @ k.transpose(-1, -2) + (q @ self.relative_key.weight.T).gather(-1, row), mask)
-        by_row = weights.new_zeros((*weights.shape[:-1], 2 * self.clip + 1)).scatter_add(-1, row, weights)
-        return weights @ v + by_row @ self.relative_value.weight, weights
+        keys, values = self.relative_key.weight, self.relative_value.weight
+        e = q @ k.transpose(-1, -2) + (q @ keys.T).gather(-1, row)
+        if own is not None:
+            e = torch.cat([e, (q * (own[0] + keys[self.clip])).sum(-1, keepdim=True)], -1)
+            mask = None if mask is None else pad(mask, (0, 1))
+        weights = self._weights(e, mask)
+        others = weights[..., : k.shape[-2]]
+        by_row = others.new_zeros((*others.shape[:-1], 2 * self.clip + 1)).scatter_add(-1, row, others)
+        z = others @ v + by_row @ values
+        return z if own is None else z + weights[..., -1:] * (own[1] + values[self.clip]), weights
 
     def _weights(self, e: Tensor, mask: Tensor | None) -> Tensor:
         e = e * self.scaling

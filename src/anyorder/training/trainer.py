@@ -22,7 +22,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
-from anyorder.models.ordered import TRAINED, first_position
+from anyorder.models.layers import first_position
+from anyorder.models.ordered import TRAINED
 from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training.batches import Batch, Batches
