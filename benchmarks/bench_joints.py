@@ -132,7 +132,7 @@ def support(lm: anyorder.MaskedLM, sentences: int) -> list[Ratio]:
         nll["exact"].append(-float(whole.log_prob(*gold)))
         nll["adaptive"].append(-float(few.log_prob(*gold)))
         faster = times["exact"][-1] / times["adaptive"][-1]
-        print(f"{number}: {few.rows_asked} rows, {faster:.1f}x, tail {few.tail:.1e}, "
+        print(f"{number}: {few.rows_asked} rows, {faster:.1f}x, outside {few.outside:.1e} ± {few.outside_error:.1e}, "
               f"NLL {nll['adaptive'][-1]:.3f} for {nll['exact'][-1]:.3f}", file=sys.stderr)  # fmt: skip
     each = sorted(x / y for x, y in zip(times["exact"], times["adaptive"], strict=True))
     total = sum(times["exact"]) / sum(times["adaptive"])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from anyorder.stats import perplexity, widening, wilson
+from anyorder.stats import Interval, mean_estimate, perplexity, to_json, widening, wilson
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (7, 10), (10, 10), (613, 1000)])
@@ -44,3 +44,15 @@ def test_perplexity_interval_covers_the_truth() -> None:
 def test_widening_is_students() -> None:
     for freedom in (1.0, 1.3, 2.0, 7.5, 40.0):
         assert widening(freedom) == pytest.approx(stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975), rel=1e-9)
+
+
+def test_numbers_that_are_not_finite_become_none() -> None:
+    found = to_json({"a": [1.0, math.nan], "b": {"c": math.inf, "d": "nan"}, "e": (True, None, 3)})
+    assert found == {"a": [1.0, None], "b": {"c": None, "d": "nan"}, "e": [True, None, 3]}
+    assert mean_estimate([2.0]).to_dict() == {"value": 2.0, "standard_error": None, "samples": 1}
+
+
+def test_an_interval_as_text() -> None:
+    assert f"{Interval(1.234, 1.1, 1.4):.2f}" == "1.23 (1.10 to 1.40)"
+    assert f"{Interval(0.5, math.nan, math.nan):.0%}" == "50% (no interval from one)"
+    assert f"{Interval(math.nan, math.nan, math.nan):.0%}" == "not measured"

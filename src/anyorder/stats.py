@@ -11,6 +11,15 @@ from typing import Any
 Z95 = 1.959963984540054  # the 97.5 % quantile of the normal
 
 
+def to_json(value: Any) -> Any:
+    """``value`` with None for every number that is not finite: JSON has neither NaN nor infinity."""
+    if isinstance(value, dict):
+        return {key: to_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number that was estimated, and how well."""
@@ -21,20 +30,27 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure and the ends of its 95 % interval."""
+    """A figure and the ends of its 95 % interval: NaN if it was not measured, NaN ends if it is that of one example."""
 
     value: float
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float | None]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
+
+    def __format__(self, spec: str) -> str:
+        """``f"{interval:.2f}"``: 1.23 (1.10 to 1.40)."""
+        if math.isnan(self.value):
+            return "not measured"
+        ends = "no interval from one" if math.isnan(self.low) else f"{self.low:{spec}} to {self.high:{spec}}"
+        return f"{self.value:{spec}} ({ends})"
 
 
 def mean_estimate(values: Any) -> Estimate:

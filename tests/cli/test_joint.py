@@ -44,7 +44,7 @@ def test_adaptive(command):
     assert status == 0
     methods = json.loads(out)["methods"]
     assert set(methods) == {"mlm", "ag"}
-    assert methods["ag"]["tail"] <= 0.01
+    assert methods["ag"]["outside_error"] <= 0.01
     assert methods["ag"]["rows_asked"] > 0
 
 

@@ -118,3 +118,13 @@ def test_acceleration_does_not_fall_into_a_corner(seed):
     fast = arnold_gokhale(ab, ba)
     slow = arnold_gokhale(ab, ba, accelerate=False, max_iterations=20_000)
     torch.testing.assert_close(fast.rows(ALL).exp(), slow.rows(ALL).exp(), atol=1e-8, rtol=0)
+
+
+def test_a_fit_that_stops_at_its_limit_says_so():
+    ab, ba = incompatible(4, 12)
+    stopped, whole = arnold_gokhale(ab, ba, max_iterations=2), arnold_gokhale(ab, ba)
+    assert (stopped.iterations, stopped.converged, whole.converged) == (2, False, True)
+    # `change` is the distance between what went into the last pass and what came out of it.
+    moved = [(x.exp() - y.exp()).abs().sum() / 2 for x, y in zip(stopped.log_mu, stopped.log_marginals, strict=True)]
+    assert stopped.change == pytest.approx(float(max(moved)))
+    assert whole.change <= 1e-12 < stopped.change

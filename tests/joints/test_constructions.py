@@ -154,3 +154,15 @@ def test_zeros_in_the_tables():
 def test_tables_of_wrong_shape_are_refused():
     with pytest.raises(ValueError, match="two tables"):
         mrf(torch.zeros(3, 3), torch.zeros(3, 4))
+
+
+def test_hcb_keeps_the_conditional_its_orientation_names():
+    """For incompatible tables a given b is the model's, b given a is not, and turning the pair round gives another."""
+    ab, ba = incompatible(1)
+    q = hcb(ab, ba)
+    assert q.orientation == "a given b"
+    p = q.rows(ALL).exp()
+    torch.testing.assert_close((p / p.sum(0)).T, ab.exp())
+    assert ((p / p.sum(1, keepdim=True)) - ba.exp()).abs().max() > 0.05
+    turned = hcb(ba, ab, pivot=(q.pivot[1], q.pivot[0])).rows(ALL).exp().T
+    assert (turned - p).abs().sum() / 2 > 0.05

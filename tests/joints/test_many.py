@@ -155,3 +155,10 @@ class _Huge:
 
     def __call__(self, tokens, positions):
         raise AssertionError("refused before the first pass")
+
+
+def test_a_fit_that_stops_at_its_limit_says_so():
+    tables = incompatible_tables(4, 3)
+    stopped, whole = many(tables, max_iterations=2), many(tables)
+    assert (stopped.iterations, stopped.converged, whole.converged) == (2, False, True)
+    assert whole.change <= 1e-12 < stopped.change

@@ -31,7 +31,7 @@ def test_whole_vocabulary_is_exact():
     table = world(0, 40)
     q = adaptive_joint(table, TEXT, 0, 1, start=40)
     torch.testing.assert_close(q.rows(ALL).exp(), table.p, atol=1e-9, rtol=0)
-    assert (q.rows_asked, q.tail, q.outside) == (80, 0.0, 0.0)
+    assert (q.rows_asked, q.outside_error, q.outside) == (80, 0.0, 0.0)
 
 
 def test_known_rows_of_a_joint_give_its_regions_exactly():
@@ -76,9 +76,20 @@ def test_the_certificate_is_honest():
         for side, ids in enumerate(q.support):
             p = p.index_fill(side, ids, 0.0)
         truth = float(p.sum())
-        assert q.tail <= 0.01
-        within += abs(truth - q.outside) <= q.tail
+        assert q.outside_error <= 0.01
+        within += abs(truth - q.outside) <= q.outside_error
     assert within >= 0.94 * runs
+
+
+def test_the_mass_outside_may_exceed_the_tail_many_times():
+    """``tail`` limits the error of κ; κ itself is whatever the rows left out hold."""
+    table = world(2)
+    q = adaptive_joint(table, TEXT, 0, 1, tail=0.01, start=8)
+    p = table.p
+    for side, ids in enumerate(q.support):
+        p = p.index_fill(side, ids, 0.0)
+    assert q.outside_error <= 0.01 < float(p.sum()) / 2
+    assert q.outside == pytest.approx(float(p.sum()), abs=q.outside_error)
 
 
 def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
@@ -86,7 +97,7 @@ def test_a_smaller_tail_asks_for_more_rows_and_comes_closer():
     p = table.p
     loose, tight = (adaptive_joint(table, TEXT, 0, 1, tail=t, start=8) for t in (0.05, 0.003))
     assert loose.rows_asked < tight.rows_asked < 600
-    assert tight.tail <= 0.003
+    assert tight.outside_error <= 0.003
     distance = [float((q.rows(ALL).exp() - p).abs().sum()) / 2 for q in (loose, tight)]
     assert distance[1] < distance[0]
     # A pair with both tokens in the support is right to within the tail.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -43,3 +44,20 @@ def test_the_ratio_to_mlm_is_that_of_pairs_not_of_their_spread():
     assert ag.p_ppl.low < ag.p_ppl.value / 1.1
     (alone,) = summarise({"ag": scores["ag"]})
     assert math.isnan(alone.p_ratio.value)
+
+
+def test_one_example_has_no_interval():
+    (row,) = summarise({"mlm": [PairScore(2.0, 3.0, 0.5, math.nan)]})
+    assert row.u_ppl.value == pytest.approx(math.e)
+    assert math.isnan(row.u_ppl.low)
+    assert f"{row.u_ppl:.2f}" == "2.72 (no interval from one)"
+    out = json.loads(json.dumps(row.to_dict(), allow_nan=False))
+    assert out["u_ppl"] == {"value": pytest.approx(math.e), "low": None, "high": None}
+    assert out["g_kl"]["value"] is None
+
+
+def test_scores_go_through_json_with_what_was_not_measured():
+    written = json.dumps(PairScore(2.0, 3.0, math.nan, 0.5).to_dict(), allow_nan=False)
+    back = PairScore.from_dict(json.loads(written))
+    assert (back.u_nll, back.p_nll, back.g_kl) == (2.0, 3.0, 0.5)
+    assert math.isnan(back.a_kl)

@@ -12,7 +12,7 @@ from anyorder.chains.parallel import block_loss, entropy_profile
 from anyorder.chains.transition import joint
 from anyorder.chains.worlds import make_world
 from anyorder.studies.dependence import choose_pairs, measure_pairs, safe_block
-from anyorder.studies.text_chains import ChainReport, text_chain
+from anyorder.studies.text_chains import ChainReport, r_hat_chance, text_chain
 
 
 def mutual_information(p: np.ndarray) -> float:
@@ -100,7 +100,28 @@ def test_agreeing_chains_have_r_hat_one_and_many_draws() -> None:
 
 
 def test_chains_that_never_move_have_no_r_hat() -> None:
-    found = run("ising-clique", 12.0, sweeps=8)
+    found = run("ising-clique", 12.0, sweeps=20)
     assert math.isnan(found.r_hat)
     assert found.to_dict()["r_hat"] is None
     assert found.to_dict()["autocorrelation"][0] is None
+
+
+@pytest.mark.parametrize(("chains", "draws"), [(2, 8), (4, 10), (4, 50)])
+def test_independent_draws_exceed_the_chance_r_hat_one_time_in_twenty(chains: int, draws: int) -> None:
+    from arviz_stats.base import array_stats
+
+    runs = np.random.default_rng(0).normal(size=(500, chains, draws))
+    over = [float(array_stats.rhat(run, chain_axis=0, draw_axis=1)) > r_hat_chance(chains, draws) for run in runs]
+    assert 0.01 <= np.mean(over) <= 0.09
+
+
+def test_few_draws_claim_little() -> None:
+    """From four sweeps nothing is said; from ten, no more effective draws than draws, and no agreement by chance."""
+    short = run("random", 0.5, chains=4, sweeps=8)
+    assert (short.to_dict()["effective"], short.to_dict()["r_hat"]) == (None, None)
+    assert "too briefly" in short.verdict
+    for seed in range(4):
+        found = run("random", 0.5, chains=4, sweeps=20, seed=seed)
+        assert 0 < found.effective <= found.draws == 40
+        assert "chains agree" not in found.verdict
+    assert "chains agree" in run("random", 0.5, block=2, chains=8, sweeps=120).verdict

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from anyorder.errors import AnyorderError
-from anyorder.joints import METHODS, derive, pair_tables
-from anyorder.tasks.joint import read_pair, text_joints
+from anyorder.joints import METHODS, adaptive_joint, arnold_gokhale, derive, pair_tables
+from anyorder.tasks.joint import TextJoint, read_pair, text_joints
+from anyorder.text.vocabulary import vocabulary
 
 TEXT = "the ___ man ___ on the mat ."
 
@@ -62,11 +63,31 @@ def test_the_adaptive_mode(tiny_lm):
     exact = tiny_lm.joint(TEXT)
     found = tiny_lm.joint(TEXT, tail=1e-6)
     out = found.to_dict(3)
-    assert out["tail"] <= 1e-6
+    assert out["outside_error"] <= 1e-6
     assert out["pairs"][0]["prob"] == pytest.approx(exact.top(1)[0][2], rel=0.05)
     assert same(tiny_lm.joint(TEXT, method="mlm", tail=0.1).top(1), tiny_lm.joint(TEXT, "mlm").top(1))
     with pytest.raises(AnyorderError, match="adaptive support is for ag and mlm"):
         tiny_lm.joint(TEXT, method="hcb", tail=0.1)
+
+
+def test_headings_say_how_far_to_trust_the_numbers(tiny_lm, monkeypatch):
+    tokens, a, b = read_pair(tiny_lm, TEXT)
+    joint = adaptive_joint(tiny_lm.conditionals, tokens, a, b, tail=0.05, start=8)
+    few = TextJoint(joint, "ag", vocabulary(tiny_lm.tokenizer, tiny_lm.conditionals.vocab_size))
+    outside, error = few.to_dict()["outside"], few.to_dict()["outside_error"]
+    assert 0 < error <= 0.05
+    assert f"{outside:.2g} ± {error:.1g} of the mass on pairs" in few.heading
+    hcb = tiny_lm.joint(TEXT, "hcb")
+    assert hcb.to_dict()["orientation"] == "a given b"
+    assert "the first blank given the second is the model's own" in hcb.heading
+    done = tiny_lm.joint(TEXT)
+    assert done.to_dict()["converged"]
+    assert "converged" not in done.heading
+    monkeypatch.setitem(METHODS, "ag", lambda t: arnold_gokhale(t.log_a_given_b, t.log_b_given_a, max_iterations=2))
+    stopped = tiny_lm.joint(TEXT)
+    assert not stopped.to_dict()["converged"]
+    assert stopped.to_dict()["change"] > 0
+    assert "not converged: after 2 iterations" in stopped.heading
 
 
 @pytest.mark.parametrize(

@@ -122,15 +122,9 @@ def evaluate_pairwise(
     }
     if json:
         distance = by_distance(records, methods)
-        print_json({"rows": [_json(row) for row in rows], "settings": settings, "distance": distance})
+        print_json({"rows": [row.to_dict() for row in rows], "settings": settings, "distance": distance})
     else:
         _print(rows, settings)
-
-
-def _json(row: PairwiseRow) -> dict[str, Any]:
-    """The row with null in place of what was not measured: NaN is not JSON."""
-    out = row.to_dict()
-    return {k: None if isinstance(v, dict) and v["value"] != v["value"] else v for k, v in out.items()}
 
 
 def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
@@ -143,11 +137,11 @@ def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
     for row in rows:
         cells = []
         for name, digits in (("u_ppl", 2), ("p_ppl", 2), ("p_ratio", 2), ("a_kl", 4), ("g_kl", 4)):
-            x = getattr(row, name)
-            text = f"{x.value:.{digits}f} ({x.low:.{digits}f} to {x.high:.{digits}f})"
-            cells.append("not measured" if x.value != x.value else text)
+            cells.append(f"{getattr(row, name):.{digits}f}")
         table.add_row(row.method, *cells)
     Console().print(table)
+    if any(row.method == "hcb" for row in rows):
+        print("hcb keeps the model's conditional of the first token given the others; it depends on their order")
     skipped = ", ".join(f"{n} {why}" for why, n in settings["skipped"].items() if n)
     if skipped:
         print(f"lines left out: {skipped}")

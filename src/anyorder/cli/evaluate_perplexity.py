@@ -168,7 +168,7 @@ def _print(rows: list[Perplexity]) -> None:
     table = Table(*names, box=SIMPLE)
     table.columns[0].no_wrap = table.columns[5].no_wrap = True
     for r in rows:
-        interval = f"{r.low:.2f} to {r.high:.2f}"
+        interval = "one text: none" if r.low != r.low else f"{r.low:.2f} to {r.high:.2f}"
         value = (f"{r.perplexity:.2f}", interval, str(r.texts), str(r.passes), f"{r.seconds:.1f}")
         table.add_row(r.model, r.order, r.method, r.padding, r.counted, *value)
     Console().print(table)

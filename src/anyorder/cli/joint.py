@@ -24,7 +24,7 @@ def joint(
     plot: Annotated[Path | None, typer.Option(help="Write a heat map of the top tokens to this file.")] = None,
     tail: Annotated[
         float | None,
-        typer.Option(help="Examine only the rows that carry mass, until at most this much is left (ag, mlm)."),
+        typer.Option(help="Ask only for rows that carry mass; the mass outside is known to this precision (ag, mlm)."),
     ] = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Let words the tokenizer cannot represent stand.")
@@ -71,15 +71,9 @@ def _print(joints: dict[str, TextJoint], top: int) -> None:
     from rich.text import Text
 
     console = Console()
-    for name, found in joints.items():
+    for found in joints.values():
         out = found.to_dict(top)
-        head = f"{name}"
-        if "disagreement" in out:
-            kl = out["disagreement"]
-            head += f": KL from the model's conditionals {kl['a_kl']:.3f} (mean), {kl['expected_kl']:.3f} (expected)"
-        if "rows_asked" in out:
-            head += f": {out['rows_asked']} rows asked, at most {out['tail']:.2g} of the mass unexamined"
-        table = Table(title=head, title_justify="left", title_style="bold", box=None, padding=(0, 2))
+        table = Table(title=found.heading, title_justify="left", title_style="bold", box=None, padding=(0, 2))
         for column in ("first", "second", "probability", "", "first alone", "second alone"):
             table.add_column(column, justify="right" if column == "probability" else "left")
         rows = zip(out["pairs"], _padded(out["marginals"]["a"], top), _padded(out["marginals"]["b"], top), strict=False)

@@ -108,8 +108,8 @@ def efficiency(
 ) -> None:
     """How many samples a masked loss needs, as a multiple of maximum likelihood: exact, and by experiment.
 
-    The worst direction never exceeds the Poincaré constant of the Gibbs chain with the same masks: training is
-    sample-efficient where sampling mixes.
+    With --loss block the worst direction never exceeds the Poincaré constant of the Gibbs chain with the same masks:
+    training is sample-efficient where sampling mixes. For --loss token no such bound is known.
     """
     check_plot_path(plot)
     if repeats and (repeats < 2 or samples < 1):

@@ -13,6 +13,7 @@ from anyorder.joints.pair import PairJoint, Rows, check_tables, tiles
 from anyorder.joints.threads import over_shares
 
 _SMALL = 1024  # tokens up to which C is kept in float64: 8 MB
+_ROUNDED = 1e-9  # tolerance where C is float64 but its entries were rounded to float32 before: finer says nothing
 
 
 class Fit(NamedTuple):
@@ -23,6 +24,7 @@ class Fit(NamedTuple):
     log_z: float
     iterations: int
     change: float  # total variation between the two, the larger of the two positions
+    converged: bool  # False where it stopped at its limit of passes
 
 
 class ArnoldGokhale(PairJoint):
@@ -31,13 +33,14 @@ class ArnoldGokhale(PairJoint):
     Attributes:
         iterations: passes over C that were needed.
         change: total variation of the marginals in the last of them.
+        converged: whether they came to rest, rather than stopped at the limit of passes.
     """
 
     def __init__(self, c: Tensor, fit: Fit) -> None:
         self.vocab_size = c.shape[0]
         self.log_marginals = fit.log_marginals
         self.log_mu = fit.log_mu
-        self.iterations, self.change = fit.iterations, fit.change
+        self.iterations, self.change, self.converged = fit.iterations, fit.change, fit.converged
         self._c = c
         # log μ_a + log μ_b - log(μ_a + μ_b) written as log of a sum of inverses, in the precision of C for tiles.
         self._inverse = tuple((fit.log_z - x).exp() for x in fit.log_mu)
@@ -76,11 +79,13 @@ def arnold_gokhale(
         log_a_given_b: [V, V] log q(a | b), a row for each b.
         log_b_given_a: [V, V] log q(b | a), a row for each a.
         tolerance: total variation of the marginals between two steps at which to stop; by default 1e-12 for
-            float64 tables and 1e-6 for float32.
-        max_iterations: passes over C at most.
+            float64 tables, 1e-6 for float32, and 1e-9 where float32 tables are small enough for C in float64.
+        max_iterations: passes over C at most; ``converged`` of the joint says whether they were enough.
         accelerate: extrapolate between steps (:mod:`anyorder.joints.anderson`); without, each lowers the objective.
     """
     c = sum_of_conditionals(log_a_given_b, log_b_given_a)
+    if tolerance is None and c.dtype != log_b_given_a.dtype:
+        tolerance = _ROUNDED
     return ArnoldGokhale(c, fit(c, tolerance=tolerance, max_iterations=max_iterations, accelerate=accelerate))
 
 
@@ -144,7 +149,14 @@ def fit(
     )
     log_mu = found.log_mu - share
     log_marginals = found.log_marginals
-    return Fit((log_mu[:v], log_mu[v:]), (log_marginals[:v], log_marginals[v:]), log_z, found.iterations, found.change)
+    return Fit(
+        (log_mu[:v], log_mu[v:]),
+        (log_marginals[:v], log_marginals[v:]),
+        log_z,
+        found.iterations,
+        found.change,
+        found.converged,
+    )
 
 
 def _sums(c: Tensor, mu_a: Tensor, mu_b: Tensor) -> tuple[Tensor, Tensor]:

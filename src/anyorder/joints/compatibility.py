@@ -40,6 +40,7 @@ class Compatibility:
         worst: the token ids (a, a', b, b') of that rectangle.
         residual: mean KL between the model's conditionals and those of the nearest joint, over conditioning tokens.
         expected_residual: the same, weighted by that joint's own marginals.
+        converged: whether the search for that joint came to rest; if not, the residuals are those of a joint near it.
     """
 
     a: int
@@ -52,6 +53,7 @@ class Compatibility:
     worst: tuple[int, int, int, int]
     residual: float
     expected_residual: float
+    converged: bool
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
@@ -99,6 +101,7 @@ def compatibility(conditionals: Conditionals, tokens: Tensor, a: int, b: int, *,
         worst=(int(ids_a[i]), int(ids_a[j]), int(ids_b[m]), int(ids_b[n])),
         residual=float(given_b.mean() + given_a.mean()) / 2,
         expected_residual=float(expected) / 2,
+        converged=joint.converged,
     )
 
 

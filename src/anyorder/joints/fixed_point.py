@@ -19,6 +19,7 @@ class FixedPoint(NamedTuple):
     log_marginals: Tensor  # [..., D] those that came out of it
     iterations: int
     change: float  # total variation between the two, the largest of all parts
+    converged: bool  # False where the iteration stopped at its limit before the marginals came to rest
 
 
 def fixed_point(
@@ -54,8 +55,9 @@ def fixed_point(
         # The gradient of eq 4 in log μ counts every token alike. Near a corner, where one pair has nearly all the mass,
         # the marginals stand still long before it vanishes.
         gradient = float((log_marginals - x).abs().mean(-1).max())
-        if (change <= tolerance and gradient <= tolerance**0.5) or iteration >= max_iterations:
+        converged = change <= tolerance and gradient <= tolerance**0.5
+        if converged or iteration >= max_iterations:
             break
         x = log_marginals if history is None else history.propose(x, log_marginals, marginals + 1 / len(x))
         x = torch.cat([torch.log_softmax(part, -1) for part in x.split(list(sizes), -1)], -1).clamp_(math.log(floor))
-    return FixedPoint(x, log_marginals, iteration, change)
+    return FixedPoint(x, log_marginals, iteration, change, converged)

@@ -13,8 +13,11 @@ from anyorder.joints.product import product
 class Hcb(PairJoint):
     """log p(a, b) = log q(a|b) + h(b) - log Z with h(b) = log q(b|a') - log q(a'|b): one table and one vector.
 
-    The conditional of a given b is the model's own; all of the incompatibility falls on b given a.
+    The conditional of a given b is the model's own; all of the incompatibility falls on b given a. With the positions
+    exchanged it is the other way round, and for incompatible tables another joint: ``orientation`` says which this is.
     """
+
+    orientation = "a given b"  # eq 3 takes the positions in the order of the text
 
     def __init__(self, a_given_b: Tensor, b_given_a: Tensor, pivot: tuple[int, int]) -> None:
         self.vocab_size = check_tables(a_given_b, b_given_a)

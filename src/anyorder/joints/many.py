@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -129,7 +129,8 @@ def many_mrf_logit(tables: ManyTables) -> ManyJoint:
 def many_hcb(tables: ManyTables, pivot: Sequence[int] | None = None) -> ManyJoint:
     """Eq 3: μ(w) ∝ Π_t q_t(w_t | w_>t, w'_<t) / q_t(w'_t | w_>t, w'_<t); the pivot w' is the mode of eq 1 if None.
 
-    ``pivot`` counts in the support, not in the vocabulary.
+    ``pivot`` counts in the support, not in the vocabulary. The order of the positions matters, as for a pair: only the
+    first keeps the model's own conditional given all others.
     """
     k = len(tables.support)
     at = [int(m.argmax()) for m in tables.log_masked] if pivot is None else list(pivot)
@@ -152,7 +153,7 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
     Args:
         tables: from :func:`many_tables`.
         tolerance: total variation of those marginals between two steps at which to stop.
-        max_iterations: steps at most.
+        max_iterations: steps at most; ``converged`` of the joint says whether they were enough.
     """
     k = len(tables.support)
     c = torch.stack([q.exp() for q in tables.log_q]).sum(0).clamp(min=torch.finfo(torch.float64).tiny)
@@ -167,7 +168,8 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
         return torch.cat([mu.sum(t, keepdim=True).flatten() for t in range(k)])
 
     found = fixed_point(step, sizes, tolerance=tolerance, max_iterations=max_iterations)
-    return ManyJoint.of(tables, mu.log(), iterations=found.iterations)
+    joint = ManyJoint.of(tables, mu.log())
+    return replace(joint, iterations=found.iterations, change=found.change, converged=found.converged)
 
 
 def _along(vector: Tensor, axis: int, k: int) -> Tensor:

@@ -25,22 +25,26 @@ class ManyJoint:
         outside: for each position, the mass that the model's conditionals put outside the support, averaged under
             this joint: how much the truncation leaves out.
         iterations: steps of Arnold–Gokhale, 0 for the other constructions.
+        change: total variation of the marginals in the last step.
+        converged: whether they came to rest, rather than stopped at the limit of steps.
     """
 
     support: tuple[Tensor, ...]
     log_p: Tensor
     outside: tuple[float, ...]
     iterations: int = 0
+    change: float = 0.0
+    converged: bool = True
 
     @classmethod
-    def of(cls, tables: ManyTables, log_p: Tensor, iterations: int = 0) -> ManyJoint:
+    def of(cls, tables: ManyTables, log_p: Tensor) -> ManyJoint:
         """Normalise ``log_p`` and measure what the support leaves out."""
         log_p = log_p - torch.logsumexp(log_p.flatten(), 0)
         p = log_p.exp()
         outside = [
             float((p.sum(t, keepdim=True) * (1 - kept)).sum().clamp(min=0)) for t, kept in enumerate(tables.kept)
         ]
-        return cls(tables.support, log_p, tuple(outside), iterations)
+        return cls(tables.support, log_p, tuple(outside))
 
     def log_prob(self, *tokens: int) -> Tensor:
         """log p of one token id a position; -inf outside the support."""

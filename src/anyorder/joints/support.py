@@ -14,9 +14,10 @@ because in a joint with these conditionals, whose marginals are what the model s
 and r_b is what the row of one token outside the support tells. A sample of such rows, the probes, drawn by q_b,
 estimates κ with a standard error: the mass outside S_b, known beforehand from the model's answer under two masks, times
 the spread of r_b, over the root of the number of probes. So a larger support saves probes, either position may be the
-one that is probed, and the plan is whatever takes the fewest rows. What is certified is therefore the *error* of κ, not
-κ: a pair with at least one token in the support has its probability right to within a factor 1 ± tail, as far as the
-rows left out are concerned (95 %, for compatible conditionals; for others, as far as they are compatible).
+one that is probed, and the plan is whatever takes the fewest rows. What is bounded is therefore the *error* of κ, not
+κ, which may be many times larger: a pair with at least one token in the support has its probability right to within a
+factor 1 ± tail / (1 - κ), as far as the rows left out are concerned (95 %, for compatible conditionals; for others, as
+far as they are compatible), while the pairs of IV have only their sum right.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ def adaptive_joint(
         tokens: [N] the text; what stands at a and b does not matter.
         a: the first position.
         b: the second position.
-        tail: mass that may stay unaccounted for.
+        tail: how far the mass outside, κ, may be from its estimate (95 %); κ itself may be larger.
         start: rows asked to begin with, in each direction.
         include: tokens (w_a, w_b) whose rows are asked in any case, such as the gold ones of an evaluation.
         seed: of the probes.
         report: called with the number of rows just finished.
 
     Returns:
-        A joint over the whole vocabulary, with ``tail`` (what is certified), ``outside`` (κ) and ``rows_asked``.
+        A joint over the whole vocabulary, with ``outside`` (κ), ``outside_error`` (half its 95 % interval, at most
+        ``tail``) and ``rows_asked``.
     """
     check_pair(len(tokens), a, b)
     if not 0 < tail < 1:
@@ -92,7 +94,7 @@ def adaptive_joint(
             sample = _Probes(known[side], known[1 - side].ids, masked[side], generator)
         sample.draw(plan.probes)
     asked = sum(len(rows.ids) + len(rows.probed) for rows in known)
-    return _fit(known, masked).with_corner(sample.kappa, tail=min(1.0, sample.error), rows_asked=asked)
+    return _fit(known, masked).with_corner(sample.kappa, error=min(1.0, sample.error), rows_asked=asked)
 
 
 class _Direction:

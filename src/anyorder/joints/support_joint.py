@@ -19,15 +19,18 @@ class SupportJoint(PairJoint):
         support: the tokens of a and of b whose rows are known.
         columns: the mass of each token of a in III and of each token of b in II, [V] each, zero in the support; it
             counts I, II and III as one.
-        outside: κ, the estimated mass of IV, spread there as the product of the model's answers under two masks.
-        tail: the mass that is not accounted for, at 95 % confidence.
+        outside: κ, the estimated mass of IV, pairs of which neither token was examined; it is spread there as the
+            product of the model's answers under two masks.
+        outside_error: half the width of the 95 % interval of ``outside``; this, not κ itself, is what ``tail`` limits.
         rows_asked: rows of the model that it took.
-        iterations: steps of Arnold–Gokhale in the last round.
+        iterations: passes of Arnold–Gokhale over region I.
+        change: total variation of the marginals in the last of them.
+        converged: whether they came to rest, rather than stopped at the limit of passes.
     """
 
-    tail: float = 1.0
-    rows_asked: int = 0
     outside: float = 0.0
+    outside_error: float = 1.0
+    rows_asked: int = 0
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class SupportJoint(PairJoint):
     ) -> None:
         self.vocab_size = v = len(masked[0])
         self.support, self._log_q, self._c, self._masked = support, log_q, c, masked
-        self.iterations = fit.iterations
+        self.iterations, self.change, self.converged = fit.iterations, fit.change, fit.converged
         self._index = tuple(torch.full((v,), -1).scatter_(0, ids, torch.arange(len(ids))) for ids in support)
         # μ_a sums I and II; with III, the mass of all that is known. From here on μ is relative to that.
         log_mu_a, log_mu_b = fit.log_mu
@@ -52,12 +55,12 @@ class SupportJoint(PairJoint):
         self._log_corner = -math.inf  # so that IV holds κ
         self.log_marginals = self._marginals()
 
-    def with_corner(self, kappa: float, *, tail: float, rows_asked: int) -> SupportJoint:
-        """The same joint with mass ``kappa`` in IV."""
+    def with_corner(self, kappa: float, *, error: float, rows_asked: int) -> SupportJoint:
+        """The same joint with mass ``kappa`` ± ``error`` in IV."""
         joint = copy.copy(self)
         left = [float(self._masked[s].double().exp().index_fill(0, self.support[s], 0.0).sum()) for s in (0, 1)]
         joint.outside = min(kappa, 1 - 1e-9) if min(left) > 0 else 0.0
-        joint.tail, joint.rows_asked = tail, rows_asked
+        joint.outside_error, joint.rows_asked = error, rows_asked
         joint._log_known = math.log1p(-joint.outside)
         joint._log_corner = math.log(joint.outside / (left[0] * left[1])) if joint.outside > 0 else -math.inf
         joint.log_marginals = joint._marginals()

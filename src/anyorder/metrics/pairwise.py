@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from anyorder.stats import Interval
+from anyorder.stats import Interval, to_json
 
 METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "u_ratio", "p_ratio")
 
@@ -23,9 +23,14 @@ class PairScore:
     a_kl: float  # mean over all conditioning tokens, both directions, of KL(model's conditional ‖ joint's)
     g_kl: float  # the same given the gold tokens only
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float | None]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, float | None]) -> PairScore:
+        """What :meth:`to_dict` wrote."""
+        return cls(**{name: math.nan if value is None else value for name, value in values.items()})
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,16 @@ class PairwiseRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
 
 
 def summarise(
     scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, resamples: int = 2000, size: int = 2
 ) -> list[PairwiseRow]:
-    """The rows of Table 1, one a method, with percentile bootstrap intervals over examples of ``size`` tokens each.
+    """The rows of Table 1, one per method, with percentile bootstrap intervals over examples of ``size`` tokens each.
 
-    All methods are resampled with the same draws, since they were measured on the same examples.
+    All methods are resampled with the same draws, since they were measured on the same examples. One example has no
+    interval: its ends are NaN.
     """
     rows = []
     for method, values in scores.items():
@@ -67,6 +73,8 @@ def summarise(
         draws = torch.randint(n, (resamples, n), generator=generator)
         means = table[draws].mean(1)  # [resamples, 6]
         low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
+        if n == 1:
+            low = high = torch.full_like(low, math.nan)
         row = {
             name: Interval(*(_statistic(name, float(x), size) for x in (table[:, i].mean(), low[i], high[i])))
             for i, name in enumerate(METRICS)

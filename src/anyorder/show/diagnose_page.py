@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,12 +41,12 @@ def page(found: Diagnosis) -> str:
         parts += ["<h2>Positions that may be drawn at once, by text</h2>", _table(head, rows)]
     if found.chains:
         parts += ["<h2>Gibbs chains</h2>", _image(_chains(found))]
-        columns = ("text, block", "R-hat", "effective / sweeps", "half forgotten after", "overlap at the end")
+        columns = ("text, block", "R-hat (chance)", "effective / sweeps", "half forgotten after", "overlap at the end")
         lines = [
             (
                 f"text {c.text + 1}, block {c.block}",
-                f"{c.r_hat:.3f}",
-                f"{c.effective:.1f} / {c.draws}",
+                "–" if math.isnan(c.r_hat) else f"{c.r_hat:.3f} ({c.r_hat_chance:.2f})",
+                "–" if math.isnan(c.effective) else f"{c.effective:.1f} / {c.draws}",
                 "never" if c.escape is None else f"{c.escape} sweeps",
                 f"{c.overlap[-1]:.2f} (from masks {c.baseline:.2f})",
             )
@@ -53,8 +54,9 @@ def page(found: Diagnosis) -> str:
         ]
         parts.append(_table(columns, lines))
         parts.append(
-            "<p class=note>Half of the chains begin at the text, half at masks. Energy is -Σ log q(x_t | x_-t) a "
-            "token; R-hat, autocorrelation and effective sample size are of the energy over the second half.</p>"
+            "<p class=note>Half of the chains begin at the text, half at masks. Energy is -Σ log q(x_t | x_-t) "
+            "per token; R-hat, autocorrelation and effective sample size are of the energy over the second half. In "
+            "brackets: the R-hat that as few independent draws exceed once in twenty times.</p>"
         )
     if found.stutter:
         parts += ["<h2>Stutter</h2>", _image(_stutter(found))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,10 @@ def generation_table(rows: Sequence[Quality]) -> Table:
     table = Table(*names, box=SIMPLE)
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for r in rows:
-        judged = ("–", "–") if r.perplexity is None else (f"{r.perplexity:.1f}", f"{r.low:.1f} to {r.high:.1f}")
+        judged = ("–", "–")
+        if r.perplexity is not None and r.low is not None and r.high is not None:
+            ends = "one text: none" if math.isnan(r.low) else f"{r.low:.1f} to {r.high:.1f}"
+            judged = (f"{r.perplexity:.1f}", ends)
         quality = (f"{r.entropy:.2f}", f"{r.distinct_2:.3f}", f"{r.stutter:.4f}")
         table.add_row(r.model, r.sampler, str(r.steps), f"{r.seconds:.3g}", *judged, *quality)
     return table

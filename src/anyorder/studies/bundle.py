@@ -18,7 +18,6 @@ from transformers import AutoModelForMaskedLM
 import anyorder
 from anyorder.errors import AnyorderError
 from anyorder.models.load import BUNDLED
-from anyorder.stats import Interval
 from anyorder.studies.samples import (
     BEGIN,
     END,
@@ -85,10 +84,10 @@ language model and knows little.
 - Tokens read in training: {tokens:,}, in blocks of {meta["length"]}
 - Held-out any-order loss (eq 6, uniform count): {loss.value:.3f} ± {loss.standard_error:.3f} nats a token over
   {loss.samples:,} blocks: the last {_percent(meta["holdout"])} of documents of each corpus, never trained on
-- Perplexity of held-out blocks, each along one order: random {_ppl(ppl["random"])}, left to right
-  {_ppl(ppl["sequential"])} ({len(some)} blocks, 95 % intervals)
-- One blank in a held-out block: the likeliest token is the right one in {accuracy.value:.1%}
-  ({accuracy.low:.1%} to {accuracy.high:.1%})
+- Perplexity of held-out blocks, each along one order: random {ppl["random"]:.0f}, left to right
+  {ppl["sequential"]:.0f} ({len(some)} blocks, 95 % intervals)
+- One blank in a held-out block: the likeliest token is the right one in
+  {accuracy:.1%}
 - Seed {recipe["seed"]}; recipe `recipes/mini.yaml`
 
 ## Data
@@ -125,10 +124,6 @@ The weights are released under Apache-2.0, like the code.
 
 def _percent(shares: list[float]) -> str:
     return " or ".join(f"{share:.0%}" for share in sorted(set(shares)))
-
-
-def _ppl(x: Interval) -> str:
-    return f"{x.value:.0f} ({x.low:.0f} to {x.high:.0f})"
 
 
 def _samples(lm: MaskedLM, held_out: Blocks, count: int) -> str:

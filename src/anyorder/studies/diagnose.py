@@ -15,7 +15,7 @@ from torch import Tensor
 from anyorder.conditionals.allowed import Allowed
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.stats import Estimate
+from anyorder.stats import Estimate, mean_estimate, to_json
 from anyorder.studies.dependence import Dependence, safe_block, text_pairs
 from anyorder.studies.text_chains import ChainReport, text_chain
 from anyorder.tasks.pieces import affixes
@@ -83,8 +83,7 @@ class Diagnosis:
         values = [p.information for p in self.pairs if p.neighbours == neighbours]
         if not values:
             return Estimate(math.nan, math.nan, 0)
-        error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-        return Estimate(float(np.mean(values)), error, len(values))
+        return mean_estimate(values)
 
     @property
     def attention_correlation(self) -> float | None:
@@ -103,24 +102,23 @@ class Diagnosis:
             far, near = self.information(False), self.information(True)
             block = int(np.median(self.safe_blocks))
             said.append(
-                f"Drawing two random tokens of a text in parallel loses {far.value:.3f} ± {far.standard_error:.3f} "
-                f"nats, two neighbours {near.value:.3f} ± {near.standard_error:.3f}."
+                f"Drawing two random tokens of a text in parallel loses {_nats(far)}, two neighbours {_nats(near)}."
             )
             many = f"up to {block} random positions" if block > 1 else "one random position"
             said.append(
-                f"To lose at most {self.settings.budget:g} nats a step, resample {many} at a time, or "
+                f"To lose at most {self.settings.budget:g} nats per step, resample {many} at a time, or "
                 f"{int(np.median(self.safe_spaced))} of which no two are neighbours (median text)."
             )
         for chain in self.chains:
-            trust = "agree" if chain.r_hat < 1.05 else "do not agree yet"
             escape = (
                 f"half forgets its start in {chain.escape} sweep{'s' * (chain.escape != 1)}"
                 if chain.escape is not None
                 else "keeps its start"
             )
             said.append(
-                f"Text {chain.text + 1}, block {chain.block}: Gibbs {escape}; chains {trust} (R-hat {chain.r_hat:.2f}, "
-                f"{chain.effective:.0f} effective of {chain.draws} sweeps)."
+                f"Text {chain.text + 1}, block {chain.block}: Gibbs {escape}; {chain.verdict}"
+                + ("" if math.isnan(chain.effective) else f", {chain.effective:.0f} effective of {chain.draws} sweeps")
+                + "."
             )
         if self.stutter:
             worst = max(self.stutter, key=lambda s: s.rate)
@@ -133,7 +131,7 @@ class Diagnosis:
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         estimates = {name: self.information(flag) for name, flag in (("random", False), ("neighbours", True))}
-        return {
+        found = {
             "model": self.model,
             "advice": self.advice,
             "information": {k: e.to_dict() for k, e in estimates.items() if e.samples > 1},
@@ -148,6 +146,12 @@ class Diagnosis:
             "skipped": self.skipped,
             "settings": asdict(self.settings),
         }
+        return dict(to_json(found))
+
+
+def _nats(found: Estimate) -> str:
+    error = " (one pair: no error)" if math.isnan(found.standard_error) else f" ± {found.standard_error:.3f}"
+    return f"{found.value:.3f}{error} nats" if found.samples else "unknown (no such pair)"
 
 
 def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator[tuple[str, float, Diagnosis]]:

@@ -18,6 +18,7 @@ import torch
 
 from anyorder.errors import AnyorderError, choose
 from anyorder.metrics.text import adjacent_repeats, distinct_n, repetition_n, unigram_entropy
+from anyorder.stats import to_json
 from anyorder.studies.causal import causal_sample, load_causal
 from anyorder.tasks.generate import BATCH, generations, plan
 from anyorder.tasks.pieces import affixes
@@ -52,7 +53,7 @@ class Quality:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
 
 
 class Written(NamedTuple):

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import unigram_entropy
-from anyorder.stats import perplexity
+from anyorder.stats import perplexity, to_json
 from anyorder.studies.causal import causal_terms, load_causal
 from anyorder.training.tokenizer import load_tokenizer
 
@@ -36,7 +36,7 @@ class GenerativePerplexity:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
 
 
 @dataclass(frozen=True)

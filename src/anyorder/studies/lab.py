@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from anyorder.chains.transition import law, masked_matrix
 from anyorder.chains.worlds import World
 from anyorder.errors import AnyorderError
 from anyorder.masking.priors import parse_prior
+from anyorder.stats import to_json
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class MixingRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON; a distance that is infinite or has no law to measure is null."""
-        found = {"world": self.world, "coupling": _number(self.coupling), "kernel": self.kernel, "block": self.block}
-        return {**found, **self.mixing.to_dict(), "tv_to_truth": self.tv, "kl_to_truth": _number(self.kl)}
+        found = {"world": self.world, "coupling": to_json(self.coupling), "kernel": self.kernel, "block": self.block}
+        return {**found, **self.mixing.to_dict(), "tv_to_truth": self.tv, "kl_to_truth": to_json(self.kl)}
 
 
 def mixing_study(world: World, blocks: list[int], kernels: list[str], seed: int = 0) -> Iterator[MixingRow]:
@@ -77,11 +77,11 @@ class EfficiencyRow:
         """The fields, ready for JSON."""
         return {
             "world": self.world,
-            "coupling": _number(self.coupling),
+            "coupling": to_json(self.coupling),
             "masks": self.masks,
             "loss": self.loss,
             **({} if self.exact is None else self.exact.to_dict()),
-            "poincare": _number(self.poincare),
+            "poincare": to_json(self.poincare),
             "simulated": None if self.simulated is None else self.simulated.to_dict(),
             "simulated_averaged": None if self.simulated_averaged is None else self.simulated_averaged.to_dict(),
             "remark": self.remark,
@@ -142,7 +142,7 @@ class ParallelRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self) | {"coupling": _number(self.coupling)}
+        return asdict(self) | {"coupling": to_json(self.coupling)}
 
 
 def parallel_row(world: World, blocks: list[int]) -> ParallelRow:
@@ -151,8 +151,3 @@ def parallel_row(world: World, blocks: list[int]) -> ParallelRow:
     profile = entropy_profile(world.table)
     by_steps = {m: schedule_loss(profile, even_schedule(n, m)) for m in range(1, n + 1)}
     return ParallelRow(world.name, world.coupling, {k: block_loss(profile, k) for k in blocks}, by_steps)
-
-
-def _number(value: float | None) -> float | None:
-    """A finite number, or null: JSON has no infinity."""
-    return value if value is not None and math.isfinite(value) else None

@@ -100,7 +100,7 @@ def _many_scores(
 
 def table(records: Sequence[Record], methods: Sequence[str], seed: int) -> list[PairwiseRow]:
     """Table 1 from the records."""
-    scores = {m: [PairScore(**r["scores"][m]) for r in records] for m in methods}
+    scores = {m: [PairScore.from_dict(r["scores"][m]) for r in records] for m in methods}
     return summarise(scores, seed=seed, size=len(records[0]["positions"]))
 
 

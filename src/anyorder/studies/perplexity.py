@@ -17,7 +17,7 @@ from anyorder.errors import AnyorderError, choose
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
-from anyorder.stats import perplexity
+from anyorder.stats import perplexity, to_json
 from anyorder.studies.causal import causal_terms, is_causal, load_causal
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Perplexity:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return dict(to_json(asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import fdtri
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
 from anyorder.samplers.gibbs import gibbs
 from anyorder.samplers.singles import single_mask_log_probs
+from anyorder.stats import to_json
 from anyorder.types import Conditionals
 
 Array = NDArray[np.float64]
+
+_FEWEST = 8  # sweeps per chain behind an effective sample size or R-hat: four in each half of a chain
+_COARSE = 1.1  # where chance alone brings R-hat this far, agreement cannot be told from mild disagreement
 
 
 @dataclass(frozen=True)
@@ -27,21 +32,30 @@ class ChainReport:
     text: int
     block: int
     mode: str
-    energy: list[list[float]]  # [chains][sweeps] -Σ_t log q(x_t | x_-t) / n, nats a token
+    energy: list[list[float]]  # [chains][sweeps] -Σ_t log q(x_t | x_-t) / n, nats per token
     overlap: list[float]  # [sweeps + 1] share of tokens as in the text, chains that began there
     baseline: float  # the same share among chains that began at masks, over the second half
     autocorrelation: list[float]  # of the energy by lag in sweeps, second half, mean over chains
-    effective: float  # effective sample size of the energy, second half, all chains
+    effective: float  # effective sample size of the energy, second half, all chains: at most `draws`; see `_FEWEST`
     draws: int  # sweeps it was computed from, all chains
     r_hat: float
+    r_hat_chance: float  # R-hat that independent draws, as few as these, exceed once in twenty times
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON; a number that does not exist (chains that never move) is null."""
-        found = asdict(self)
-        for name in ("effective", "r_hat"):
-            found[name] = found[name] if math.isfinite(found[name]) else None
-        found["autocorrelation"] = [a if math.isfinite(a) else None for a in self.autocorrelation]
-        return found
+        return dict(to_json(asdict(self)))
+
+    @property
+    def verdict(self) -> str:
+        """What R-hat says of the chains, as far as so few draws can tell."""
+        if math.isnan(self.r_hat):
+            return "chains do not move, or too briefly to tell whether they agree"
+        measured = f"R-hat {self.r_hat:.2f}; up to {self.r_hat_chance:.2f} is chance"
+        if self.r_hat > self.r_hat_chance:
+            return f"chains do not agree yet ({measured})"
+        if self.r_hat_chance > _COARSE:
+            return f"no disagreement of chains shows, but so few sweeps would show only a large one ({measured})"
+        return f"chains agree ({measured})"
 
     @property
     def escape(self) -> int | None:
@@ -86,7 +100,7 @@ def text_chain(
     e: Array = torch.stack(energy, 1).numpy()  # [chains, sweeps]
     overlap: Array = torch.stack(same, 1).numpy()
     late = e[:, sweeps // 2 :]
-    moving = late.std() > 1e-9  # arviz divides by the variance
+    moving = late.std() > 1e-9 and late.shape[1] >= _FEWEST  # arviz divides by the variance
     correlation = stats.autocorr(late, axis=-1).mean(0) if moving else np.full(late.shape[1], np.nan)
     yield ChainReport(
         text=text,
@@ -96,10 +110,22 @@ def text_chain(
         overlap=overlap[: chains // 2].mean(0).tolist(),
         baseline=float(overlap[chains // 2 :, sweeps // 2 :].mean()),
         autocorrelation=correlation.tolist(),
-        effective=float(stats.ess(late, chain_axis=0, draw_axis=1)) if moving else math.nan,
+        effective=min(float(stats.ess(late, chain_axis=0, draw_axis=1)), late.size) if moving else math.nan,
         draws=late.size,
         r_hat=float(stats.rhat(late, chain_axis=0, draw_axis=1)) if moving else math.nan,
+        r_hat_chance=r_hat_chance(*late.shape) if moving else math.nan,
     )
+
+
+def r_hat_chance(chains: int, draws: int) -> float:
+    """The split R-hat that ``chains`` of ``draws`` independent draws exceed about once in twenty times.
+
+    Split in halves there are m = 2 · chains of n = draws / 2; R-hat² = (n - 1)/n + F/n, where F, the variance between
+    over that within, has Fisher's distribution with m - 1 and m(n - 1) degrees of freedom. arviz takes the larger of
+    two such numbers (of the ranks, and of their distance to the median), hence half of 5 % for each.
+    """
+    m, n = 2 * chains, draws // 2
+    return math.sqrt((n - 1 + float(fdtri(m - 1, m * (n - 1), 0.975))) / n)
 
 
 def _arviz() -> Any:

@@ -10,16 +10,23 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.joints.arnold_gokhale import ArnoldGokhale
+from anyorder.joints.hcb import Hcb
 from anyorder.joints.measures import divergences
 from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.pair import PairJoint
 from anyorder.joints.support import adaptive_joint
+from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import check_memory, pair_tables
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
+
+
+# What the constructions say about themselves, each its own part.
+_FACTS = ("iterations", "change", "converged", "pivot", "orientation", "rows_asked", "outside", "outside_error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +84,31 @@ class TextJoint:
         out["marginals"] = {name: self._best(axis, top) for axis, name in enumerate("ab")}
         if self.disagreement is not None:
             out["disagreement"] = self.disagreement
-        for name in ("iterations", "pivot", "tail", "rows_asked"):
+        for name in _FACTS:
             if hasattr(self.joint, name):
                 out[name] = getattr(self.joint, name)
         return out
+
+    @property
+    def heading(self) -> str:
+        """The method and how far to trust its numbers, in one line."""
+        said = []
+        if self.disagreement is not None:
+            a_kl, expected = self.disagreement["a_kl"], self.disagreement["expected_kl"]
+            said.append(f"KL from the model's conditionals {a_kl:.3f} (mean), {expected:.3f} (expected)")
+        joint = self.joint
+        if isinstance(joint, Hcb):
+            said.append("the first blank given the second is the model's own, not the reverse")
+        if isinstance(joint, SupportJoint):
+            said.append(
+                f"{joint.rows_asked} rows asked, {joint.outside:.2g} ± {joint.outside_error:.1g} of the mass on pairs "
+                "neither of whose tokens was examined (95 %)"
+            )
+        if isinstance(joint, ArnoldGokhale | SupportJoint) and not joint.converged:
+            said.append(
+                f"not converged: after {joint.iterations} iterations the marginals still move by {joint.change:.1g}"
+            )
+        return f"{self.method}: {'; '.join(said)}" if said else self.method
 
     def _best(self, axis: int, k: int) -> list[dict[str, Any]]:
         best = self.marginal(axis).exp().topk(min(k, self.vocab_size))
@@ -111,8 +139,8 @@ def text_joints(
         lm: the model.
         text: with two blanks of one token, ``___`` or the model's mask token.
         methods: of :data:`anyorder.joints.METHODS`.
-        tail: None for the whole vocabulary; else ask only for the rows that carry mass, until at most this much is
-            left unexamined (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
+        tail: None for the whole vocabulary; else ask only for the rows that carry mass, until the mass of the pairs
+            not examined is known to within this much (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
         allow_unknown: let words the tokenizer cannot represent stand as unknown tokens.
         report: called with the number of rows of the model just finished.
     """
