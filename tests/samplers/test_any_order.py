@@ -31,7 +31,7 @@ def blanks(table, rows):
 def test_the_log_prob_of_a_text_is_that_of_the_joint_along_any_order(table, order):
     result = run(any_order(table, order=order), *blanks(table, 50), generator=generator())
     torch.testing.assert_close(result.log_prob, table.log_prob(result.tokens), atol=1e-9, rtol=0)
-    assert result.passes == 5 * 50
+    assert result.rows == 5 * 50
 
 
 @pytest.mark.parametrize("order", [*ORDERS, "given:2,0,4,1,3"])

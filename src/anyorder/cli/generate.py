@@ -163,7 +163,7 @@ def _watching(task: Plan, trace: bool, as_json: bool) -> Iterator[Any]:
 
     batches = -(-task.samples // BATCH)
     with progress() as bar:
-        number = bar.add_task("generating", total=batches * task.expected)
+        number = bar.add_task("generating", total=batches * task.steps)
         yield lambda *_: bar.advance(number)
 
 

@@ -23,20 +23,21 @@ from anyorder.samplers.metropolis import metropolis
 from anyorder.samplers.parallel import COMMITS, parallel
 from anyorder.samplers.refine import refine
 from anyorder.samplers.run import stream as run_stream
+from anyorder.samplers.seeds import Seeds
 from anyorder.samplers.warpers import warper as make_warper
 from anyorder.tasks.fill import numbered
 from anyorder.tasks.reading import reader
 from anyorder.text.compose import Canvas, Frame, prompted, scattered
 from anyorder.text.compose import acrostic as acrostic_canvas
 from anyorder.text.vocabulary import Vocabulary, vocabulary
-from anyorder.types import Conditionals, Info, Ordered, Sampler
+from anyorder.types import Conditionals, Info, Ordered, Sampler, State
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
 SAMPLERS = ("any-order", "parallel", "gibbs", "refine", "metropolis", "adaptive")
 INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
-# Rows generated together. Constant, so that a seed means the same texts however many are asked for at a time.
+# Rows generated together: enough to make good use of the processor, few enough that texts come soon.
 BATCH = 16
 
 Watch = Callable[["Plan", Any, Info, int], None]
@@ -52,7 +53,8 @@ class Generation:
         log_prob: Σ log q of every generated token when it was last drawn, among the tokens allowed there, unwarped.
             For any-order this is the exact log-probability of the text given the prompt, along the order taken; for
             the other samplers, which draw tokens without knowing their neighbours or several times over, an indication.
-        passes: rows sent through the model for this text (the mean over its batch, rounded up).
+        passes: rows sent through the model for this text (the mean over its batch, rounded up): of one text, a row is
+            a pass. :class:`anyorder.types.Info` counts the rows of a whole batch and so calls them rows.
         reading: how the model was read, ``full`` or ``ordered``: a pass is then over two tokens instead of all.
     """
 
@@ -75,27 +77,26 @@ class Plan:
         canvas: given and free tokens.
         vocabulary: to turn tokens into text.
         sampler: over a batch of rows.
-        steps: how many it makes; None if it ends by itself.
-        expected: how many steps to expect, for a progress bar.
+        steps: how many it makes, at most where it ends by itself.
         samples: texts wanted.
-        generator: the source of all randomness.
+        seed: of all randomness; text number i is drawn from (seed, i).
         reading: ``full`` or ``ordered``.
     """
 
     canvas: Canvas
     vocabulary: Vocabulary
-    sampler: Sampler
-    steps: int | None
-    expected: int
+    sampler: Sampler[Any]
+    steps: int
     samples: int
-    generator: torch.Generator
+    seed: int
     reading: str = "full"
 
-    def rows(self, count: int) -> Iterator[tuple[Any, Info]]:
-        """Run ``count`` rows from the canvas, yielding (state, info) after each step."""
-        where = self.canvas.layout
+    def rows(self, numbers: Sequence[int]) -> Iterator[tuple[State, Info]]:
+        """Run the texts of these numbers from the canvas together, yielding (state, info) after each step."""
+        where, count = self.canvas.layout, len(numbers)
         tokens, free = where.tokens.repeat(count, 1), where.free.repeat(count, 1)
-        return run_stream(self.sampler, tokens, free, generator=self.generator, steps=self.steps)
+        steps = None if self.sampler.ends else self.steps
+        return run_stream(self.sampler, tokens, free, generator=Seeds(self.seed, numbers), steps=steps)
 
 
 def plan(
@@ -129,12 +130,11 @@ def plan(
         raise AnyorderError(f"at least one sample is needed, not {samples}")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     frame = Frame(words, lm.max_length, allow_unknown)
-    generator = torch.Generator().manual_seed(seed)
     shapes = [prompt is not None or begin is not None or end is not None, scatter is not None, acrostic is not None]
     if sum(shapes) > 1:
         raise AnyorderError("a prompt (with its begin and end), scattered words and an acrostic exclude each other")
     if scatter is not None:
-        canvas = scattered(frame, scatter, length, generator)
+        canvas = scattered(frame, scatter, length, torch.Generator().manual_seed(seed))
     elif acrostic is not None:
         canvas = acrostic_canvas(frame, acrostic, length)
     else:
@@ -150,8 +150,8 @@ def plan(
     options = SamplerOptions(
         allowed, ordered, canvas, order, steps, block, mode, by_attention, pairs, warper, top_k == 1
     )
-    chosen, count, expected = options.make(name)
-    return Plan(canvas, words, chosen, count, expected, samples, generator, how)
+    chosen, count = options.make(name)
+    return Plan(canvas, words, chosen, count, samples, seed, how)
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ class SamplerOptions:
         """Tokens to generate."""
         return int(self.canvas.layout.free.sum())
 
-    def make(self, name: str) -> tuple[Sampler, int | None, int]:
-        """The sampler, the steps to make (None: it ends by itself), and the steps to expect."""
+    def make(self, name: str) -> tuple[Sampler[Any], int]:
+        """The sampler, and the steps it makes."""
         if self.steps is not None and self.steps < 1:
             raise AnyorderError(f"at least one step is needed, not {self.steps}: raise --steps")
         if self.order is not None and name not in ("any-order", "parallel"):
@@ -191,7 +191,7 @@ class SamplerOptions:
                     f"any-order fills one blank a step, {self.blanks} in all: leave --steps out, or choose parallel"
                 )
             order = "random" if self.order is None else numbered(self.order, self.canvas.layout)
-            return any_order(self.ordered or self.conditionals, order=order, warper=self.warper), None, self.blanks
+            return any_order(self.ordered or self.conditionals, order=order, warper=self.warper), self.blanks
         if name == "parallel":
             commit = "confidence" if self.order is None else self.order
             if not isinstance(commit, str) or commit not in COMMITS:
@@ -201,10 +201,10 @@ class SamplerOptions:
             steps = self._clamped(16)
             jointly = pair_draw(self.conditionals) if self.pairs else None
             chosen = parallel(self.conditionals, steps=steps, commit=commit, warper=self.warper, pair_draw=jointly)
-            return chosen, None, steps
+            return chosen, steps
         if name == "refine":
             steps = self._clamped(10)
-            return refine(self.conditionals, steps=steps, greedy=self.greedy, warper=self.warper), None, steps
+            return refine(self.conditionals, steps=steps, greedy=self.greedy, warper=self.warper), steps
         return self._chain(name)
 
     def _clamped(self, usual: int | None = None) -> int:
@@ -215,7 +215,7 @@ class SamplerOptions:
             warnings.warn(f"{self.steps} steps for {self.blanks} blanks: {self.blanks} are enough", stacklevel=2)
         return min(self.steps, self.blanks)
 
-    def _chain(self, name: str) -> tuple[Sampler, int | None, int]:
+    def _chain(self, name: str) -> tuple[Sampler[Any], int]:
         """Chains fill their masks first and then go on for as long as they are told."""
         if name == "gibbs":
             block = self.block or max(1, self.blanks // 16)
@@ -236,7 +236,7 @@ class SamplerOptions:
                 f"{name} needs {filling} steps to fill {self.blanks} blanks once: raise --steps"
                 + ("" if name == "metropolis" else " or --block")
             )
-        return chain, steps, steps
+        return chain, steps
 
 
 def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:
@@ -245,7 +245,7 @@ def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> I
     Args:
         task: From :func:`plan`.
         watch: Called after every step with (plan, state, info, texts finished before this batch).
-        batch: Rows generated together; another number means other texts.
+        batch: Rows generated together; the texts are the same whatever it is.
     """
     where = task.canvas.layout
     inner = ~task.vocabulary.special[where.tokens] | where.free
@@ -257,12 +257,12 @@ def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> I
         tokens = where.tokens.repeat(count, 1)
         log_prob = torch.zeros(tokens.shape, dtype=torch.float64)
         passes = 0
-        for state, info in task.rows(count):
+        for state, info in task.rows(range(start, start + count)):
             taken = info.positions
             if info.accepted is not None:
                 taken = torch.where(info.accepted[:, None], taken, -1)
             log_prob = place(log_prob, taken, info.log_prob)
-            passes += info.passes
+            passes += info.rows
             tokens = state.tokens
             if watch is not None:
                 watch(task, state, info, start)

@@ -167,7 +167,7 @@ class MaskedLM:
         from anyorder.tasks.generate import plan
 
         task = plan(self, prompt, **options)
-        return task.rows(task.samples)
+        return task.rows(range(task.samples))
 
     def joint(self, text: str, method: str = "ag", *, tail: float | None = None, **options: Any) -> TextJoint:
         """The joint distribution over the two blanks of ``text``; see :func:`anyorder.tasks.joint.text_joints`.
