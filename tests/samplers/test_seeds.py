@@ -1,4 +1,4 @@
-"""Seeds: what a row draws is a function of the seed, its name, the step, the position and the use, and of nothing else."""
+"""Seeds: what a row draws is a function of the seed, its name, the step, the position and the use, no more."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from anyorder.errors import AnyorderError
-from anyorder.tasks.generate import SAMPLERS, Generation, generations, plan
+from anyorder.tasks.generate import Generation, generations, plan
+from anyorder.tasks.samplers import SAMPLERS
 
 
 def text_tokens(lm: Any, text: str) -> list[int]:
@@ -179,9 +180,12 @@ def test_texts_come_as_batches_finish(tiny_lm):
         ({"length": 3, "order": "given:1,1,2"}, "repeats or omits"),
         ({"length": 3, "order": "given:1,2"}, "repeats or omits"),
         ({"length": 8, "steps": 0}, "at least one step"),
-        ({"length": 8, "steps": 4, "sampler": "any-order"}, "one blank a step"),
+        ({"length": 8, "steps": 4, "sampler": "any-order"}, "has no --steps: leave it out, or choose parallel or"),
         ({"length": 8, "steps": 4, "order": "left-to-right"}, "parallel commits by"),
-        ({"length": 8, "sampler": "gibbs", "order": "random"}, "has no order"),
+        (
+            {"length": 8, "sampler": "gibbs", "order": "random"},
+            "has no --order: leave it out, or choose",
+        ),
         ({"length": 16, "sampler": "gibbs", "steps": 2, "block": 2}, "raise --steps or --block"),
         ({"length": 16, "sampler": "metropolis", "steps": 2}, "raise --steps"),
         ({"length": 8, "temperature": 0}, "temperature"),

@@ -96,14 +96,9 @@ def parallel(
         raise AnyorderError(
             "parallel decoding needs steps or epsilon: say how many steps to take, or the entropy bound"
         )
-    if steps is not None and steps < 1:
-        raise AnyorderError(f"parallel decoding takes at least one step, not {steps}")
-    if epsilon is not None and not epsilon >= 0:
-        raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}")
+    check(steps, commit, schedule, epsilon)
     if pair_draw is not None and warper is not None:
         raise AnyorderError("pairs are drawn from the model's own joint: leave out temperature, top-k and the like")
-    choose(commit, COMMITS, "commit rule")
-    choose(schedule, SCHEDULES, "schedule")
 
     def init(tokens: Tensor, free: Tensor) -> ParallelState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
@@ -178,3 +173,13 @@ def parallel(
         return position, masked_draw(Draw(*(part[:, :width] for part in parts)), position), rows_sent + extra
 
     return Sampler(init, step)
+
+
+def check(steps: int | None, commit: str, schedule: str, epsilon: float | None) -> None:
+    """Refuse values that no step can use."""
+    if steps is not None and steps < 1:
+        raise AnyorderError(f"parallel decoding takes at least one step, not {steps}")
+    if epsilon is not None and not epsilon >= 0:
+        raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}: choose 0 or more nats")
+    choose(commit, COMMITS, "commit rule")
+    choose(schedule, SCHEDULES, "schedule")

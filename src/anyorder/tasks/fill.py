@@ -107,6 +107,8 @@ def fill(
     choose(method, METHODS, "method")
     if min(top, beam, samples) < 1:
         raise AnyorderError("top, beam and samples must be at least 1")
+    if tail is not None and method != "joint":
+        raise AnyorderError(f"the method {method!r} has no --tail: leave it out, or choose --method joint")
     if tail is not None and not 0 < tail < 1:
         raise AnyorderError(f"the tail is a probability between 0 and 1, not {tail}: try 1e-3")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
