@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyorder.conditionals import ModelOrdered, Reread, random_joint
-from anyorder.conditionals.allowed import AllowedOrdered
+from anyorder.conditionals.restricted import RestrictedOrdered
 from anyorder.errors import AnyorderError
 from anyorder.samplers import any_order, run
 from anyorder.samplers.orders import ORDERS, UNCERTAINTY
@@ -151,7 +151,7 @@ def test_a_model_read_in_order_draws_from_its_own_law(in_order):
     words = torch.tensor([10, 20, 30])
     allowed = torch.zeros((4, in_order.vocab_size), dtype=torch.bool)
     allowed[:, words] = True
-    model = AllowedOrdered(in_order, allowed)
+    model = RestrictedOrdered(in_order, allowed)
     n = 20_000
     tokens = torch.tensor([[2, 4, 4, 3]]).repeat(n, 1)
     free = tokens == 4

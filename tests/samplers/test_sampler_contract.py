@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import ModelConditionals, Reread
-from anyorder.conditionals.wrappers import ban
+from anyorder.conditionals import ModelConditionals, Reread, text_only
 from anyorder.errors import AnyorderError
 from anyorder.samplers import Seeds, adaptive, any_order, gibbs, metropolis, parallel, refine, run, stream, warper
 
@@ -156,7 +155,7 @@ def test_micro_batches_change_nothing(case, batch, tiny_lm):
     start = masked(model, tokens, free)
     inner = tiny_lm.conditionals
     sizes = {"mask_id": inner.mask_id, "pad_id": inner.pad_id, "max_length": inner.max_length}
-    small = ban(ModelConditionals(tiny_lm.model, token_budget=12, **sizes), tiny_lm.tokenizer.all_special_ids)
+    small = text_only(ModelConditionals(tiny_lm.model, token_budget=12, **sizes), tiny_lm.tokenizer)
     whole = run(make(model), start, free, generator=generator(), steps=steps).tokens
     cut = run(make(small), start, free, generator=generator(), steps=steps).tokens
     assert torch.equal(whole, cut)

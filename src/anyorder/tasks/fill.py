@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.restricted import Restricted
 from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.beam import beam as beam_search
@@ -187,7 +187,7 @@ def _sample(
     tell: Callable[[int, int], None],
 ) -> tuple[Tensor, Tensor]:
     """Distinct any-order draws and the model's own log q of each, along the order that drew it first."""
-    sampler = any_order(Allowed(conditionals, rules), order=numbered(order, where))
+    sampler = any_order(Restricted(conditionals, rules), order=numbered(order, where))
     rows, free = where.tokens.repeat(samples, 1), where.free.repeat(samples, 1)
     drawn = run(sampler, rows, free, generator=noise)
     tell(1, 2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anyorder.conditionals.allowed import Allowed, AllowedOrdered
+from anyorder.conditionals.restricted import Restricted, RestrictedOrdered
 from anyorder.errors import AnyorderError
 from anyorder.models.attention import attention_influence
 from anyorder.samplers.draw import place
@@ -146,8 +146,8 @@ def plan(
         canvas = prompted(frame, prompt, begin, end, length)
     asked, how = reader(lm, reading, f"the sampler {name!r}", options.in_order)
     task = Task(
-        conditionals=Allowed(lm.conditionals, canvas.allowed),
-        ordered=AllowedOrdered(asked, canvas.allowed) if isinstance(asked, Ordered) else None,
+        conditionals=Restricted(lm.conditionals, canvas.allowed),
+        ordered=RestrictedOrdered(asked, canvas.allowed) if isinstance(asked, Ordered) else None,
         layout=canvas.layout,
         warper=make_warper(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical),
         greedy=top_k == 1,

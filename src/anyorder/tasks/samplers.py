@@ -1,7 +1,7 @@
 """Which samplers there are, and what may be said about each: declared once, for Python, the command and the docs.
 
-A sampler's options are the fields of a frozen dataclass: a default, a help text (``metadata["help"]``), checks. An option that
-the chosen sampler does not have is refused. Reading this file does not import torch.
+A sampler's options are the fields of a frozen dataclass: a default, a help text (``metadata["help"]``), and checks.
+An option that the chosen sampler does not have is refused. Reading this file does not import torch.
 """
 
 from __future__ import annotations
