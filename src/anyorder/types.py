@@ -31,6 +31,33 @@ class Conditionals(Protocol):
 
 
 @runtime_checkable
+class TokenScores(Protocol):
+    """Optional, beside ``Conditionals``: log q of given tokens without ever holding log q of all V.
+
+    Scores ask for it through :func:`anyorder.scoring.ask.log_q_of`, which picks from log q where it is missing.
+    """
+
+    def of_tokens(self, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+        """log q of the ``wanted`` tokens [B, K] at ``positions`` [B, K], 0 where a position is -1: [B, K]."""
+        ...
+
+
+@runtime_checkable
+class LogitRows(Protocol):
+    """Optional, beside ``Conditionals``: many rows of one length asked at one position, with the softmax's normaliser.
+
+    Joints ask for it through :func:`anyorder.joints.passes.conditional_rows`, which asks the plain conditionals where
+    it is missing; they have no logits, so MRF-logit is then refused.
+    """
+
+    token_budget: int  # tokens to send at once
+
+    def logit_rows(self, rows: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """(log q [n, V], log z [n]) at ``position`` of ``rows`` [n, N]; the logits are log q + log z."""
+        ...
+
+
+@runtime_checkable
 class Ordered(Protocol):
     """A model that reads tokens one after another, in any order, and keeps what it has read.
 
