@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -27,6 +27,33 @@ class Conditionals(Protocol):
         Returns:
             log q, [B, K, V], normalised over V.
         """
+        ...
+
+
+@runtime_checkable
+class TokenScores(Protocol):
+    """Optional, beside ``Conditionals``: log q of given tokens without ever holding log q of all V.
+
+    Scores ask for it through :func:`anyorder.scoring.ask.log_q_of`, which picks from log q where it is missing.
+    """
+
+    def of_tokens(self, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+        """log q of the ``wanted`` tokens [B, K] at ``positions`` [B, K], 0 where a position is -1: [B, K]."""
+        ...
+
+
+@runtime_checkable
+class LogitRows(Protocol):
+    """Optional, beside ``Conditionals``: many rows of one length asked at one position, with the softmax's normaliser.
+
+    Joints ask for it through :func:`anyorder.joints.passes.conditional_rows`, which asks the plain conditionals where
+    it is missing; they have no logits, so MRF-logit is then refused.
+    """
+
+    token_budget: int  # tokens to send at once
+
+    def logit_rows(self, rows: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """(log q [n, V], log z [n]) at ``position`` of ``rows`` [n, N]; the logits are log q + log z."""
         ...
 
 
@@ -77,6 +104,21 @@ class Ordered(Protocol):
         ...
 
 
+class Noise(Protocol):
+    """Randomness that belongs to the rows of a batch, one source each; see :class:`anyorder.samplers.seeds.Seeds`.
+
+    What a row is given does not depend on the rows beside it or on how far they are padded, so neither does its text.
+    """
+
+    def uniforms(self, rows: int, length: int, count: int) -> Tensor:
+        """[count, rows, length] float64 in [0, 1), fresh at every call."""
+        ...
+
+
+# One generator for the whole batch (a row's draws then depend on its place in it), or a source for each row.
+Randomness = torch.Generator | Noise
+
+
 class State(Protocol):
     """What a sampler's next step needs. Each sampler has its own; these two fields are common to all."""
 
@@ -98,15 +140,22 @@ class Info(NamedTuple):
     tokens: Tensor  # [B, K] the tokens drawn there
     log_prob: Tensor  # [B, K] log q of each under the model's own (unwarped) conditional, 0 where position is -1
     entropy: Tensor  # [B, K] entropy in nats of that conditional, 0 where position is -1
-    passes: int  # rows of the batch sent through the model in this step, all together
+    rows: int  # rows sent through the model in this step, for the whole batch
     accepted: Tensor | None = None  # [B] bool, for samplers that may refuse a proposal
 
 
-class Sampler(NamedTuple):
-    """A Markov chain or a generation order, as a pair of functions over a batch of independent rows."""
+S = TypeVar("S", bound=State)
 
-    init: Callable[[Tensor, Tensor], Any]  # (tokens [B,N], free [B,N] bool) -> State
-    step: Callable[[torch.Generator, Any], tuple[Any, Info]]  # (generator, State) -> (State, Info)
+
+class Sampler(NamedTuple, Generic[S]):
+    """A Markov chain or a generation order, as a pair of functions over a batch of independent rows.
+
+    ``S`` is the sampler's own state: nobody but ``step`` looks further than its ``tokens`` and ``done``.
+    """
+
+    init: Callable[[Tensor, Tensor], S]  # (tokens [B,N], free [B,N] bool) -> State
+    step: Callable[[Randomness, S], tuple[S, Info]]  # (generator, State) -> (State, Info)
+    ends: bool = True  # every row is done after some steps; False: a chain, which stops when its reader does
 
 
 class Joint(Protocol):

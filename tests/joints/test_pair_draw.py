@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyorder.conditionals import chain_edges, ising, random_joint
-from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.restricted import Restricted
 from anyorder.joints.pair_draw import _couples, pair_draw
 from anyorder.samplers import parallel
 from anyorder.samplers.run import run
@@ -64,7 +64,7 @@ def test_tokens_that_are_not_allowed_are_never_drawn():
     """Restricted to some tokens a position, a pair comes from the joint given that it is among them."""
     world = random_joint(torch.Generator().manual_seed(3), 4, 2, concentration=0.5)
     allowed = torch.tensor([[True, True, False, False], [False, True, True, True]])
-    draws = drawn(Allowed(world, allowed), 2, 4000, 1, pair_draw=pair_draw(Allowed(world, allowed)))
+    draws = drawn(Restricted(world, allowed), 2, 4000, 1, pair_draw=pair_draw(Restricted(world, allowed)))
     p = world.log_joint.exp() * (allowed[0][:, None] & allowed[1])
     assert bool((p[draws[:, 0], draws[:, 1]] > 0).all())
     assert total_variation(draws, (p / p.sum()).log()) < 0.03

@@ -35,10 +35,10 @@ def counting():
 @pytest.fixture
 def batch(tiny_lm):
     """(conditionals without special tokens, tokens [4, 12], free): full, short and padded, few blanks, no blank."""
-    from anyorder.conditionals.wrappers import ban
+    from anyorder.conditionals import text_only
 
     t = tiny_lm.tokenizer
-    model = ban(tiny_lm.conditionals, t.all_special_ids)
+    model = text_only(tiny_lm.conditionals, t)
     g = torch.Generator().manual_seed(7)
     tokens = torch.randint(10, model.vocab_size, (4, 12), generator=g)
     tokens[:, 0] = t.cls_token_id

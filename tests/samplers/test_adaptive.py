@@ -122,7 +122,7 @@ def test_independent_pairs_are_resampled_exactly_all_at_once():
     model = Lookup(table)
     tokens, free = everything(10000, 6)
     result = run(adaptive(model, block=2, blocks=3), tokens, free, generator=_g(), steps=2)
-    budget = result.passes // 10000
+    budget = result.rows // 10000
     base = floor(table, 1000, _g(3))
     limit = base.value + 3 * base.standard_error * 10**0.5
     assert budget == 7 + 2 * 2

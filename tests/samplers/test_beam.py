@@ -95,7 +95,7 @@ def test_each_hypothesis_chooses_its_own_next_blank():
     p[0, 0, 1:] = p[1, 1:, 0] = 1.0
     table = Watched(p.clamp_min(1e-12).log())
     seen = beam(table, torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.bool), width=6, order="entropy")
-    assert seen.passes == sum(len(tokens) for tokens, _ in asked)
+    assert seen.rows == sum(len(tokens) for tokens, _ in asked)
     tokens, positions = asked[-1]
     # The two hypotheses of weight have each filled their certain blank; the rest have probability 1e-12.
     assert sorted(tokens[:2].tolist()) == [[0, 0, table.mask_id], [1, table.mask_id, 0]]
@@ -107,7 +107,7 @@ def test_nothing_to_fill_is_the_text_itself():
     found = beam(table, torch.tensor([0, 1]), torch.zeros(2, dtype=torch.bool))
     assert found.tokens.tolist() == [[0, 1]]
     assert found.log_prob.tolist() == [0.0]
-    assert found.passes == 0
+    assert found.rows == 0
 
 
 def test_bad_settings_say_so():

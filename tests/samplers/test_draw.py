@@ -103,7 +103,7 @@ def test_uniforms_are_explicit_and_double():
     g = torch.Generator().manual_seed(3)
     torch.manual_seed(0)
     before = torch.random.get_rng_state()
-    u = uniforms(g, torch.zeros(2, 5, dtype=torch.long))
+    (u,) = uniforms(g, torch.zeros(2, 5, dtype=torch.long), 1)
     assert u.dtype == torch.float64
     assert u.shape == (2, 5)
     assert torch.equal(before, torch.random.get_rng_state())

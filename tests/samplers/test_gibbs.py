@@ -54,7 +54,7 @@ def test_one_step_has_the_exact_law(table, block, mode):
     # 81 comparisons: 4.5 standard errors, and a little for cells expected less than once.
     error = (law * (1 - law) / rows).sqrt()
     assert ((frequencies(table, result.tokens) - law).abs() <= 4.5 * error + 2 / rows).all()
-    assert result.passes == rows * (block if mode == "sequential" else 1)
+    assert result.rows == rows * (block if mode == "sequential" else 1)
 
 
 def test_parallel_and_sequential_blocks_differ():

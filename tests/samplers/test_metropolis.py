@@ -73,7 +73,7 @@ def test_the_kept_energy_is_the_energy_and_a_step_costs_at_most_n_rows(table, co
     energy = -mrf_by_hand(table)
     for number, (state, info) in enumerate(stream(metropolis(counted), tokens, free, generator=_g(), steps=12)):
         torch.testing.assert_close(state.energy, energy[tuple(state.tokens.T)], atol=1e-9, rtol=0)
-        assert info.passes <= 40 * (N if number else 2 * N - 1)
+        assert info.rows <= 40 * (N if number else 2 * N - 1)
 
 
 def test_energy_is_over_the_free_positions_only(table):

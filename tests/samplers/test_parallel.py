@@ -43,7 +43,7 @@ def test_every_blank_is_filled_once_in_the_steps_asked_for(table, commit, schedu
     for row in visited:
         assert sorted(row[row >= 0].tolist()) == list(range(5))
     assert (committed(result.trace) >= 1).all()
-    assert result.passes == 8 * min(steps, 5)
+    assert result.rows == 8 * min(steps, 5)
 
 
 def test_linear_shares_are_even_and_cosine_starts_slowly():
@@ -131,7 +131,7 @@ def test_the_seam_for_pairs_can_make_two_at_a_time_exact(table):
     base = floor(four, 1000, _g(1))
     limit = base.value + 3 * base.standard_error * 10**0.5
     assert empirical_tv(four, paired.tokens, 10).value < limit < empirical_tv(four, plain.tokens, 10).value
-    assert paired.passes == 2 * plain.passes
+    assert paired.rows == 2 * plain.rows
 
 
 def test_bad_settings_are_refused(table):

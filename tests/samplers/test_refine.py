@@ -85,7 +85,7 @@ def test_a_good_draft_is_a_fixed_point_and_costs_two_looks():
     result = run(refine(world, steps=9, start="given"), tokens, free, generator=_g())
     assert torch.equal(result.tokens, tokens)
     assert len(result.trace) == 1
-    assert result.passes == 3 * (4 + 1)
+    assert result.rows == 3 * (4 + 1)
 
 
 def test_a_draft_with_masks_in_it_is_filled():

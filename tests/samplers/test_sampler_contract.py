@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import ModelConditionals, Reread
-from anyorder.conditionals.wrappers import ban
+from anyorder.conditionals import ModelConditionals, Reread, text_only
 from anyorder.errors import AnyorderError
-from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, run, stream, warper
+from anyorder.samplers import Seeds, adaptive, any_order, gibbs, metropolis, parallel, refine, run, stream, warper
 
 # name -> (factory, steps to make; None: to the end)
 SAMPLERS = {
@@ -68,7 +67,7 @@ def test_info_tells_what_happened(case, batch, counting):
         drawn = torch.zeros_like(free).scatter_(1, info.positions.clamp(min=0), asked)
         if SAMPLERS["refine random"][0] is not make:  # its start is not drawn from the model
             assert (changed & ~drawn).sum() == 0, "what changed was reported"
-        sent += info.passes
+        sent += info.rows
         before = state.tokens
     assert sent == counted.count
 
@@ -125,13 +124,38 @@ def test_a_row_does_not_notice_the_others(case, batch):
         assert torch.equal(again[row], whole[row])
 
 
+def test_a_row_is_the_same_alone_elsewhere_in_a_batch_and_padded_further(case, batch, tiny_lm):
+    make, steps = case
+    model, tokens, free = batch
+    start = masked(model, tokens, free)
+    whole = run(make(model), start, free, generator=Seeds(3, range(4)), steps=steps).tokens
+    order = [2, 0, 1]
+    wide = torch.nn.functional.pad(start[order], (0, 3), value=tiny_lm.conditionals.pad_id)
+    wide_free = torch.nn.functional.pad(free[order], (0, 3))
+    moved = run(make(model), wide, wide_free, generator=Seeds(3, order), steps=steps).tokens
+    assert torch.equal(moved[:, :12], whole[order])
+    for row in range(3):
+        alone = run(make(model), start[[row]], free[[row]], generator=Seeds(3, [row]), steps=steps).tokens
+        assert torch.equal(alone[0], whole[row])
+
+
+def test_a_sampler_says_whether_it_ends(case, batch):
+    make, steps = case
+    model, tokens, free = batch
+    sampler = make(model)
+    assert sampler.ends == (steps is None)
+    # Twice the blanks are steps enough for all that end, and no chain is ever done where something is free.
+    made = list(stream(sampler, masked(model, tokens, free), free, generator=generator(), steps=24))
+    assert bool(made[-1][0].done.all()) == sampler.ends
+
+
 def test_micro_batches_change_nothing(case, batch, tiny_lm):
     make, steps = case
     model, tokens, free = batch
     start = masked(model, tokens, free)
     inner = tiny_lm.conditionals
     sizes = {"mask_id": inner.mask_id, "pad_id": inner.pad_id, "max_length": inner.max_length}
-    small = ban(ModelConditionals(tiny_lm.model, token_budget=12, **sizes), tiny_lm.tokenizer.all_special_ids)
+    small = text_only(ModelConditionals(tiny_lm.model, token_budget=12, **sizes), tiny_lm.tokenizer)
     whole = run(make(model), start, free, generator=generator(), steps=steps).tokens
     cut = run(make(small), start, free, generator=generator(), steps=steps).tokens
     assert torch.equal(whole, cut)
@@ -155,7 +179,7 @@ def test_nothing_free_is_nothing_to_do(case, batch):
     model, tokens, free = batch
     out = run(make(model), tokens, torch.zeros_like(free), generator=generator(), steps=steps)
     assert torch.equal(out.tokens, tokens)
-    assert len(out.trace) == out.passes == 0
+    assert len(out.trace) == out.rows == 0
 
 
 @pytest.mark.parametrize("name", ["gibbs single", "metropolis", "adaptive"])

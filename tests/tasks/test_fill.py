@@ -229,6 +229,7 @@ def test_several_open_lengths_are_weighed_together():
         ("the ___", {"method": "joint"}, "two blanks"),
         ("the ___", {"top": 0}, "at least 1"),
         ("the ___ ___", {"method": "joint", "tail": 2.0}, "between 0 and 1"),
+        ("the ___ ___", {"tail": 0.1}, "has no --tail: leave it out, or choose --method joint"),
     ],
 )
 def test_bad_input_is_one_line(tiny_lm, text, options, says):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from anyorder.errors import AnyorderError
-from anyorder.tasks.generate import SAMPLERS, Generation, generations, plan
+from anyorder.tasks.generate import Generation, generations, plan
+from anyorder.tasks.samplers import SAMPLERS
 
 
 def text_tokens(lm: Any, text: str) -> list[int]:
@@ -31,6 +32,20 @@ def test_every_sampler_makes_whole_texts_of_the_length_asked(tiny_lm, sampler):
     again = tiny_lm.generate("The cat ... the dog .", length=14, sampler=sampler, samples=3, seed=1)
     assert made == again
     assert made != tiny_lm.generate("The cat ... the dog .", length=14, sampler=sampler, samples=3, seed=2)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_seed_fixes_each_text_however_many_are_asked_for(tiny_lm, sampler):
+    options = {"prompt": "The cat ... the dog .", "length": 14, "sampler": sampler, "temperature": 1.1, "seed": 4}
+    many = [one.tokens for one in tiny_lm.generate(samples=17, **options)]  # a full batch and a text more
+    assert len(set(many)) > 1
+    for samples in (1, 2, 16):
+        assert [one.tokens for one in tiny_lm.generate(samples=samples, **options)] == many[:samples]
+    for batch in (1, 5):
+        assert [one.tokens for one in generations(plan(tiny_lm, samples=7, **options), batch=batch)] == many[:7]
+    for samples in (1, 3):
+        *_, (state, _) = tiny_lm.stream(samples=samples, **options)
+        assert [tuple(row[1:-1]) for row in state.tokens.tolist()] == many[:samples]
 
 
 def test_log_prob_of_any_order_is_the_chain_rule_along_its_order(tiny_lm):
@@ -63,7 +78,7 @@ def test_pairs_of_a_parallel_step_can_be_drawn_jointly(tiny_lm):
 
 def test_begin_and_end_frame_the_text(tiny_lm):
     (one,) = tiny_lm.generate(begin="The cat sat.", end="The dog ran.", length=20, order="left-to-right")
-    assert one.text.startswith("The cat sat. ")
+    assert one.text.startswith("The cat sat.")
     assert one.text.endswith(" The dog ran.")
     assert list(one.tokens[:4]) == text_tokens(tiny_lm, "The cat sat.")
     assert list(one.tokens[-4:]) == text_tokens(tiny_lm, "The dog ran.")
@@ -165,9 +180,12 @@ def test_texts_come_as_batches_finish(tiny_lm):
         ({"length": 3, "order": "given:1,1,2"}, "repeats or omits"),
         ({"length": 3, "order": "given:1,2"}, "repeats or omits"),
         ({"length": 8, "steps": 0}, "at least one step"),
-        ({"length": 8, "steps": 4, "sampler": "any-order"}, "one blank a step"),
+        ({"length": 8, "steps": 4, "sampler": "any-order"}, "has no --steps: leave it out, or choose parallel or"),
         ({"length": 8, "steps": 4, "order": "left-to-right"}, "parallel commits by"),
-        ({"length": 8, "sampler": "gibbs", "order": "random"}, "has no order"),
+        (
+            {"length": 8, "sampler": "gibbs", "order": "random"},
+            "has no --order: leave it out, or choose",
+        ),
         ({"length": 16, "sampler": "gibbs", "steps": 2, "block": 2}, "raise --steps or --block"),
         ({"length": 16, "sampler": "metropolis", "steps": 2}, "raise --steps"),
         ({"length": 8, "temperature": 0}, "temperature"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import anyorder
-from anyorder.conditionals.allowed import AllowedOrdered
+from anyorder.conditionals.restricted import RestrictedOrdered
 from anyorder.errors import AnyorderError
 from anyorder.models.ordered import TRAINED
 from anyorder.tasks.generate import plan
@@ -82,7 +82,7 @@ def test_generation_says_how_it_read_and_how_probable_its_text_is(lm: Any, order
 def test_the_log_prob_of_a_generation_is_the_chain_of_its_text(lm: Any) -> None:
     one = lm.generate(length=7, order="left-to-right", seed=3)[0]
     canvas = plan(lm, length=7).canvas
-    allowed = AllowedOrdered(ordered_of(lm), canvas.allowed)
+    allowed = RestrictedOrdered(ordered_of(lm), canvas.allowed)
     tokens = canvas.layout.tokens[None].clone()
     tokens[canvas.layout.free[None]] = torch.tensor(one.tokens)
     order = canvas.layout.free.nonzero()[:, 0][None]

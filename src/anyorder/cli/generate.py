@@ -20,12 +20,10 @@ from anyorder.cli.common import (
     print_json,
     progress,
 )
-from anyorder.errors import choose
+from anyorder.tasks.samplers import SAMPLERS
 
 if TYPE_CHECKING:
     from anyorder.tasks.generate import Generation, Plan
-
-SAMPLERS = ("any-order", "parallel", "gibbs", "refine", "metropolis", "adaptive")
 
 
 def generate(
@@ -54,18 +52,40 @@ def generate(
     ] = None,
     sampler: Annotated[
         str | None,
-        typer.Option("--sampler", "-s", help=f"{', '.join(SAMPLERS)}; parallel if --steps is given, else any-order."),
+        typer.Option(
+            "--sampler",
+            "-s",
+            help=f"{', '.join(SAMPLERS)}; without it the first of any-order, parallel and refine "
+            "that has the options given.",
+        ),
     ] = None,
     block: Annotated[
         int | None, typer.Option("--block", help="Tokens resampled together by gibbs and adaptive.")
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="gibbs inside a block: parallel or sequential.")] = "parallel",
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="gibbs inside a block: parallel (the default) or sequential.")
+    ] = None,
     influence: Annotated[
-        str, typer.Option("--influence", help="What adaptive measures dependence by: tokens or attention.")
-    ] = "tokens",
+        str | None,
+        typer.Option("--influence", help="What adaptive measures dependence by: tokens (the default) or attention."),
+    ] = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="parallel: draw neighbours from their joint, not as if independent.")
     ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option("--schedule", help="How many tokens parallel commits by step t: linear, or cosine (few first)."),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="parallel commits tokens while their entropies sum to less than this (nats)."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", help="What refine starts from: masks, random tokens, or given (--draft).")
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option("--draft", help="A text to start from; all of it may change (refine and the chains).")
+    ] = None,
     reading: ReadingOption = "auto",
     temperature: Annotated[float, typer.Option("--temperature", help="Below 1 sharpens, above 1 flattens.")] = 1.0,
     top_k: Annotated[
@@ -94,8 +114,14 @@ def generate(
 
     Example: anyorder generate --scatter "The quick brown fox jumps over the lazy dog" --length 80 --trace
     """
-    if sampler is not None:
-        choose(sampler, SAMPLERS, "sampler")
+    from anyorder.tasks.samplers import options_of
+
+    # Refused before a model is loaded.
+    of_sampler: dict[str, Any] = {
+        "order": order, "steps": steps, "block": block, "mode": mode, "influence": influence, "pairs": pairs,
+        "schedule": schedule, "epsilon": epsilon, "start": start, "draft": draft,
+    }  # fmt: skip
+    options_of(sampler, of_sampler)
     lm = load_model(model, allow_pickle)
     from anyorder.tasks.generate import generations, plan
 
@@ -108,13 +134,8 @@ def generate(
             end=end,
             scatter=scatter,
             acrostic=acrostic,
-            order=order,
-            steps=steps,
             sampler=sampler,
-            block=block,
-            mode=mode,
-            influence=influence,
-            pairs=pairs,
+            **of_sampler,
             reading=reading,
             temperature=temperature,
             top_k=top_k,
@@ -163,7 +184,7 @@ def _watching(task: Plan, trace: bool, as_json: bool) -> Iterator[Any]:
 
     batches = -(-task.samples // BATCH)
     with progress() as bar:
-        number = bar.add_task("generating", total=batches * task.expected)
+        number = bar.add_task("generating", total=batches * task.steps)
         yield lambda *_: bar.advance(number)
 
 

@@ -3,19 +3,20 @@
 from anyorder.conditionals.mlm import ModelConditionals
 from anyorder.conditionals.ordered import ModelOrdered
 from anyorder.conditionals.reread import Reread
+from anyorder.conditionals.restricted import Restricted, RestrictedOrdered, text_only
 from anyorder.conditionals.table import Table, chain_edges, clique_edges, hidden_markov, ising, random_joint
-from anyorder.conditionals.wrappers import Banned, ban
 
 __all__ = [
-    "Banned",
     "ModelConditionals",
     "ModelOrdered",
     "Reread",
+    "Restricted",
+    "RestrictedOrdered",
     "Table",
-    "ban",
     "chain_edges",
     "clique_edges",
     "hidden_markov",
     "ising",
     "random_joint",
+    "text_only",
 ]

@@ -96,6 +96,28 @@ class ModelConditionals:
         refuse_nan(answer)
         return answer.view_as(positions)
 
+    @torch.inference_mode()
+    def logit_rows(self, rows: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """(log q [n, V], log z [n]) at one position of rows [n, N] of one length; see ``types.LogitRows``."""
+        rows = rows.to(self.model.device)
+        mask = None if self.pad_id is None else rows != self.pad_id
+        if mask is not None and bool(mask.all()):
+            mask = None  # attention without a mask is faster; padding stands here only as a value of its own
+        if self._narrow is not None and self._head is not None:
+            asked = torch.arange(len(rows), device=rows.device) * rows.shape[1] + position
+            logits = self._head(self.model, self._narrow(input_ids=rows, attention_mask=mask, asked=asked)[0])
+        elif self._head is not None:
+            states = self.model.base_model(input_ids=rows, attention_mask=mask)[0][:, position]
+            logits = self._head(self.model, states)
+        else:
+            logits = self.model(input_ids=rows, attention_mask=mask).logits[:, position]
+        logits = logits.float()
+        # log_softmax takes a third of logsumexp's time; the best token, which is never -inf, gives the normaliser away.
+        log_q = torch.log_softmax(logits, -1)
+        log_z = logits.amax(-1) - log_q.amax(-1)
+        refuse_nan(log_z)
+        return log_q, log_z
+
     def _states(self, tokens: Tensor, positions: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """The backbone's answers, a micro-batch at a time: states [U, H] of its different questions, the state [Q] each
         question takes, and the place [Q] of each question among all B*K.

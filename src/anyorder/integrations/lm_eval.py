@@ -10,16 +10,16 @@ answers of different lengths with the length-normalised accuracy. Contexts longe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anyorder.conditionals.wrappers import ban
+from anyorder.conditionals.restricted import text_only
 from anyorder.errors import AnyorderError
-from anyorder.samplers import any_order, run
+from anyorder.samplers import Seeds, any_order, run
 from anyorder.samplers.warpers import warper
-from anyorder.scoring.seeds import generator_for
 from anyorder.tasks.pieces import Piece, affixes, windows
 from anyorder.tasks.score import Method, pad, score, score_pieces
 
@@ -170,17 +170,20 @@ class AnyorderLM(LM):
             if sampled
             else warper(top_k=1)
         )
-        q = ban(self.lm.conditionals, self.lm.tokenizer.all_special_ids)
+        q = text_only(self.lm.conditionals, self.lm.tokenizer)
         sampler = any_order(q, order="left-to-right", warper=warp)
         given = [self._ids(context) for context in contexts]
         new: list[list[int]] = [[] for _ in contexts]
         texts, open_ = [""] * len(contexts), list(range(len(contexts)))
-        generator = generator_for(self.seed, "generate_until")
+        # An answer depends on its context, whatever is asked with it; a context asked again gets other draws.
+        asked: Counter[str] = Counter()
+        names = [(context, asked.update([context]) or asked[context]) for context in contexts]
         while open_ := [i for i in open_ if len(new[i]) < limit and not any(s and s in texts[i] for s in stops)]:
             for part in _chunks(open_, 64):
                 rows = [self._blank(given[i] + new[i], limit - len(new[i])) for i in part]
                 tokens, free, _ = pad(rows, q.pad_id)
-                done = run(sampler, tokens, free, generator=generator, trace=False).tokens
+                noise = Seeds(self.seed, ((*names[i], len(new[i])) for i in part))
+                done = run(sampler, tokens, free, generator=noise, trace=False).tokens
                 for i, row, filled in zip(part, rows, done.tolist(), strict=True):
                     new[i] += filled[row.start : row.stop]
                     texts[i] = str(self.lm.tokenizer.decode(new[i], skip_special_tokens=True))

@@ -1,4 +1,4 @@
-"""Samplers: (init, step) pairs over a batch of independent rows, one algorithm a file.
+"""Samplers: (init, step) pairs over a batch of independent rows, one algorithm per file.
 
 >>> from anyorder.samplers import gibbs, run
 >>> run(gibbs(conditionals, block=2), tokens, free, generator=torch.Generator().manual_seed(0), steps=100).tokens
@@ -12,11 +12,13 @@ from anyorder.samplers.metropolis import metropolis
 from anyorder.samplers.parallel import parallel
 from anyorder.samplers.refine import refine
 from anyorder.samplers.run import Run, Trace, run, stream
+from anyorder.samplers.seeds import Seeds
 from anyorder.samplers.warpers import warper
 
 __all__ = [
     "Beam",
     "Run",
+    "Seeds",
     "Trace",
     "adaptive",
     "any_order",

@@ -11,7 +11,7 @@ from torch import Tensor
 from anyorder.errors import AnyorderError
 from anyorder.samplers.draw import Draw, Warper, ask, draw_at, first_among, inverse_cdf, pack, place, uniforms
 from anyorder.samplers.gibbs import candidates
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 # (tokens [B, N], free [B, N]) -> [B, N, N] influence in [0, 1], and the rows of the model it took.
 Influence = Callable[[Tensor, Tensor], tuple[Tensor, int]]
@@ -29,11 +29,6 @@ class AdaptiveState(NamedTuple):
         """[B] rows with nothing to resample."""
         return ~self.free.any(1)
 
-    @property
-    def endless(self) -> bool:
-        """A chain stops when its reader does."""
-        return True
-
 
 def adaptive(
     conditionals: Conditionals,
@@ -44,7 +39,7 @@ def adaptive(
     sharpness: float = 8.0,
     influence: Influence | None = None,
     warper: Warper | None = None,
-) -> Sampler:
+) -> Sampler[AdaptiveState]:
     """Resample strongly dependent positions together in sequence, weakly dependent ones side by side.
 
     The first step measures how the free positions depend on each other given the fixed ones, see
@@ -79,15 +74,15 @@ def adaptive(
     def init(tokens: Tensor, free: Tensor) -> AdaptiveState:
         return AdaptiveState(tokens.clone(), free.clone(), None)
 
-    def step(generator: torch.Generator, state: AdaptiveState) -> tuple[AdaptiveState, Info]:
+    def step(generator: Randomness, state: AdaptiveState) -> tuple[AdaptiveState, Info]:
         tokens, free, tie = state
-        keys, join, u, show = (uniforms(generator, tokens) for _ in range(4))
-        passes = 0
+        keys, join, u, show = uniforms(generator, tokens, 4)
+        rows_sent = 0
         if tie is None:
             if influence is None:
-                found, passes = mutual_influence(conditionals, tokens, free, show)
+                found, rows_sent = mutual_influence(conditionals, tokens, free, show)
             else:
-                found, passes = influence(tokens, free)
+                found, rows_sent = influence(tokens, free)
             tie = torch.maximum(found, found.transpose(1, 2))  # either way
         allowed = candidates(tokens, free, conditionals.mask_id)
         members = grow(tie, allowed, keys, join, block, blocks, threshold, sharpness)  # [B, blocks, block]
@@ -98,13 +93,13 @@ def adaptive(
             draw, sent = draw_at(conditionals, tokens, column, u, warper)
             tokens = place(tokens, column, draw.tokens)
             draws.append(draw)
-            passes += sent
+            rows_sent += sent
         positions = torch.cat(members.unbind(2), 1)  # in the order they were drawn
         merged = Draw(*(torch.cat(parts, 1) for parts in zip(*draws, strict=True)))
         positions, merged = _left(positions, merged)
-        return AdaptiveState(tokens, free, tie), Info(positions, *merged, passes)
+        return AdaptiveState(tokens, free, tie), Info(positions, *merged, rows_sent)
 
-    return Sampler(init, step)
+    return Sampler(init, step, ends=False)
 
 
 def mutual_influence(conditionals: Conditionals, tokens: Tensor, free: Tensor, u: Tensor) -> tuple[Tensor, int]:
@@ -121,7 +116,7 @@ def mutual_influence(conditionals: Conditionals, tokens: Tensor, free: Tensor, u
     length = tokens.shape[1]
     masked = tokens.masked_fill(free, conditionals.mask_id)
     asked = pack(free)  # [B, K]
-    (base,), passes = ask(conditionals, masked, asked, lambda log_q, rows: (log_q,))
+    (base,), rows_sent = ask(conditionals, masked, asked, lambda log_q, rows: (log_q,))
     # scatter, not an in-place write: the conditionals may hand out a tensor they keep.
     surprise = base.scatter(-1, base.argmax(-1, keepdim=True), -torch.inf)
     # Where only one token is possible nothing else is left: it stays, and shows no influence.
@@ -139,7 +134,7 @@ def mutual_influence(conditionals: Conditionals, tokens: Tensor, free: Tensor, u
     # The spare last column takes the slots that asked nothing.
     found = torch.zeros((*tokens.shape, length + 1), device=tokens.device)
     found[row[:, None], j[:, None], torch.where(others >= 0, others, length)] = tv
-    return found[..., :length], passes + sent
+    return found[..., :length], rows_sent + sent
 
 
 def grow(

@@ -22,7 +22,7 @@ from anyorder.samplers.draw import (
     uniforms,
 )
 from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
-from anyorder.types import Conditionals, Info, Ordered, Sampler
+from anyorder.types import Conditionals, Info, Ordered, Randomness, Sampler
 
 
 class AnyOrderState(NamedTuple):
@@ -44,7 +44,7 @@ def any_order(
     *,
     order: str | Sequence[int] | Tensor = "random",
     warper: Warper | None = None,
-) -> Sampler:
+) -> Sampler[AnyOrderState]:
     """x_σ(t) ~ q(· | x_σ(1), …, x_σ(t-1)) for t = 1..n, with a permutation σ of each row's own free positions.
 
     By the chain rule the text has probability Π_t q(x_σ(t) | x_σ(<t)): if the conditionals are those of one joint,
@@ -75,14 +75,14 @@ def any_order(
         memory = None if ordered is None else ordered.begin(blank, ~free)
         return AnyOrderState(blank, free.clone(), fixed_rank(sigma, free), memory)
 
-    def step(generator: torch.Generator, state: AnyOrderState) -> tuple[AnyOrderState, Info]:
-        keys, u = uniforms(generator, state.tokens), uniforms(generator, state.tokens)
+    def step(generator: Randomness, state: AnyOrderState) -> tuple[AnyOrderState, Info]:
+        keys, u = uniforms(generator, state.tokens, 2)
         # The least of fresh uniforms over the open blanks is a uniform choice among them, so that the whole sequence
         # of choices is a uniform permutation.
-        positions, draw, passes, memory = draw_next(state, keys if state.rank is None else state.rank, u)
+        positions, draw, rows_sent, memory = draw_next(state, keys if state.rank is None else state.rank, u)
         tokens = place(state.tokens, positions, draw.tokens)
         still_open = place(state.open, positions, 0)
-        return AnyOrderState(tokens, still_open, state.rank, memory), Info(positions, *draw, passes)
+        return AnyOrderState(tokens, still_open, state.rank, memory), Info(positions, *draw, rows_sent)
 
     return Sampler(init, step)
 
@@ -115,9 +115,9 @@ def _by_doubt(conditionals: Conditionals, doubt: _Doubt, warper: Warper | None) 
             chosen = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))  # [b, 1, V]
             return position, *draw_from(chosen, u[rows].gather(1, position), warper)
 
-        (position, *draw), passes = ask(conditionals, state.tokens, asked, read)
+        (position, *draw), rows_sent = ask(conditionals, state.tokens, asked, read)
         position = torch.where(state.open.any(1, keepdim=True), position, -1)
-        return position, masked_draw(Draw(*draw), position), passes, None
+        return position, masked_draw(Draw(*draw), position), rows_sent, None
 
     return draw_next
 
@@ -135,7 +135,7 @@ def _in_order(ordered: Ordered, doubt: _Doubt | None, warper: Warper | None) -> 
         positions = first_among(rank, state.open, 1)
         log_q = ordered.ask(state.memory, positions)
         draw = masked_draw(draw_from(log_q, u.gather(1, positions.clamp(min=0)), warper), positions)
-        passes = sum(int((part >= 0).any(1).sum()) for part in (*questions, positions))
-        return positions, draw, passes, ordered.read(state.memory, positions, draw.tokens)
+        rows_sent = sum(int((part >= 0).any(1).sum()) for part in (*questions, positions))
+        return positions, draw, rows_sent, ordered.read(state.memory, positions, draw.tokens)
 
     return draw_next

@@ -19,7 +19,7 @@ class Beam(NamedTuple):
 
     tokens: Tensor  # [H, N]
     log_prob: Tensor  # [H] float64, Σ_t log q(x_σ(t) | x_σ(<t)) along the order σ that found it
-    passes: int  # rows sent through the model
+    rows: int  # sent through the model
 
 
 def beam(
@@ -70,7 +70,7 @@ def beam(
     texts = tokens.masked_fill(free, conditionals.mask_id)[None]  # [H, N]
     still_open = free[None]  # [H, N]
     log_prob = torch.zeros(1, dtype=torch.float64)  # [H]
-    blanks, passes = int(free.sum()), 0
+    blanks, rows_sent = int(free.sum()), 0
     for filled in range(1, blanks + 1):
         if rank is not None:
             asked, tried = first(torch.where(still_open, rank, torch.inf), torch.ones(len(texts), dtype=torch.long)), 1
@@ -81,7 +81,7 @@ def beam(
             (position, token, value), sent = ask(
                 conditionals, texts, asked, _reader(sigma, asked, tried, width, allowed)
             )
-        passes += sent
+        rows_sent += sent
         # [H, C] candidates of every hypothesis; the best `width` over all of them.
         total = (log_prob[:, None] + value).flatten()
         parent = torch.arange(len(texts)).repeat_interleave(value.shape[1])
@@ -96,7 +96,7 @@ def beam(
             texts, still_open, log_prob = _once(texts, still_open, log_prob, width)
         if progress is not None:
             progress(filled, blanks)
-    return Beam(texts, log_prob, passes)
+    return Beam(texts, log_prob, rows_sent)
 
 
 def _reader(

@@ -1,8 +1,8 @@
 """What every sampler shares: asking the model, and drawing tokens in a way that a seed fixes for good.
 
-Randomness is one uniform per (row, position) and step, drawn for the whole batch whether or not a row needs it.
-So a row's text depends on the seed and its place in the batch alone: never on the micro-batch, the number of
-threads, or on what happens in the other rows.
+Randomness is one uniform per (row, position) and use, drawn for the whole batch whether or not a row needs it. So a
+row's text never depends on the micro-batch, the number of threads, or what happens in the other rows; with a source per
+row (``seeds.py``) not on its place in the batch either.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.types import Conditionals
+from anyorder.types import Conditionals, Randomness
 
 # Scores in, scores out, over [R, V]: the signature of transformers' logits warpers (the ids are not used).
 Warper = Callable[[Tensor, Tensor], Tensor]
@@ -39,10 +39,17 @@ class Draw(NamedTuple):
     entropy: Tensor  # [B, K] float64, nats
 
 
-def uniforms(generator: torch.Generator, tokens: Tensor) -> Tensor:
-    """One float64 uniform in [0, 1) for every row and position of ``tokens`` [B, N]."""
-    u = torch.rand(tokens.shape, generator=generator, dtype=torch.float64, device=generator.device)
-    return u.to(tokens.device)
+def uniforms(generator: Randomness, tokens: Tensor, count: int) -> tuple[Tensor, ...]:
+    """``count`` tensors of one float64 uniform in [0, 1) for every row and position of ``tokens`` [B, N].
+
+    A step asks once, for all it may need.
+    """
+    rows, length = tokens.shape
+    if isinstance(generator, torch.Generator):
+        u = torch.rand((count, rows, length), generator=generator, dtype=torch.float64, device=generator.device)
+    else:
+        u = generator.uniforms(rows, length, count)
+    return u.to(tokens.device).unbind()
 
 
 def inverse_cdf(scores: Tensor, u: Tensor) -> Tensor:
@@ -110,8 +117,8 @@ def draw_at(
     def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         return draw_from(log_q, u[rows], warper)
 
-    (drawn, log_prob, entropy), passes = ask(conditionals, tokens, positions, read)
-    return masked_draw(Draw(drawn, log_prob, entropy), positions), passes
+    (drawn, log_prob, entropy), rows_sent = ask(conditionals, tokens, positions, read)
+    return masked_draw(Draw(drawn, log_prob, entropy), positions), rows_sent
 
 
 def draw_in_sequence(
@@ -122,13 +129,13 @@ def draw_in_sequence(
     Returns:
         The new tokens [B, N], the draws [B, K], and the rows sent through the model.
     """
-    draws, passes = [], 0
+    draws, rows_sent = [], 0
     for column in positions.split(1, dim=1):
         draw, sent = draw_at(conditionals, tokens, column, u, warper)
         tokens = place(tokens, column, draw.tokens)
         draws.append(draw)
-        passes += sent
-    return tokens, Draw(*(torch.cat(parts, 1) for parts in zip(*draws, strict=True))), passes
+        rows_sent += sent
+    return tokens, Draw(*(torch.cat(parts, 1) for parts in zip(*draws, strict=True))), rows_sent
 
 
 def masked_draw(draw: Draw, positions: Tensor) -> Draw:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.draw import Warper, draw_at, draw_in_sequence, first_among, place, uniforms
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 MODES = ("parallel", "sequential")
 
@@ -25,15 +25,10 @@ class GibbsState(NamedTuple):
         """[B] rows with nothing to resample."""
         return ~self.free.any(1)
 
-    @property
-    def endless(self) -> bool:
-        """A chain stops when its reader does."""
-        return True
-
 
 def gibbs(
     conditionals: Conditionals, *, block: int = 1, mode: str = "parallel", warper: Warper | None = None
-) -> Sampler:
+) -> Sampler[GibbsState]:
     """Draw S uniformly among the size-k sets of a row's free positions, mask it, resample x_S given x_S̄.
 
     ``parallel`` draws Π_{i∈S} q(x_i | x_S̄), a product, as one forward pass of a transformer does it: 1 pass a
@@ -61,20 +56,20 @@ def gibbs(
     def init(tokens: Tensor, free: Tensor) -> GibbsState:
         return GibbsState(tokens.clone(), free.clone())
 
-    def step(generator: torch.Generator, state: GibbsState) -> tuple[GibbsState, Info]:
+    def step(generator: Randomness, state: GibbsState) -> tuple[GibbsState, Info]:
         tokens, free = state
-        keys, u = uniforms(generator, tokens), uniforms(generator, tokens)
+        keys, u = uniforms(generator, tokens, 2)
         # [B, k]: S, in random order
         positions = first_among(keys, candidates(tokens, free, conditionals.mask_id), block)
         masked = place(tokens, positions, conditionals.mask_id)
         if mode == "sequential":
-            tokens, draw, passes = draw_in_sequence(conditionals, masked, positions, u, warper)
+            tokens, draw, rows_sent = draw_in_sequence(conditionals, masked, positions, u, warper)
         else:
-            draw, passes = draw_at(conditionals, masked, positions, u, warper)
+            draw, rows_sent = draw_at(conditionals, masked, positions, u, warper)
             tokens = place(masked, positions, draw.tokens)
-        return GibbsState(tokens, free), Info(positions, *draw, passes)
+        return GibbsState(tokens, free), Info(positions, *draw, rows_sent)
 
-    return Sampler(init, step)
+    return Sampler(init, step, ends=False)
 
 
 def candidates(tokens: Tensor, free: Tensor, mask_id: int) -> Tensor:

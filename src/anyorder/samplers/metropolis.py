@@ -10,7 +10,7 @@ from torch import Tensor
 from anyorder.samplers.draw import Draw, Warper, ask, draw_from, first_among, masked_draw, place, uniforms
 from anyorder.samplers.gibbs import candidates
 from anyorder.samplers.singles import single_mask_log_probs
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 
 class MetropolisState(NamedTuple):
@@ -31,13 +31,8 @@ class MetropolisState(NamedTuple):
         """[B] rows with nothing to resample."""
         return ~self.free.any(1)
 
-    @property
-    def endless(self) -> bool:
-        """A chain stops when its reader does."""
-        return True
 
-
-def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> Sampler:
+def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> Sampler[MetropolisState]:
     """Propose x'_i ~ q(· | x_-i) at a uniform free position i; accept with min(1, α),
 
     log α = E(x) - E(x') + log q(x_i | x_-i) - log q(x'_i | x_-i),   E(x) = -Σ_{t free} log q(x_t | x_-t).
@@ -62,23 +57,23 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
         terms = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
         return MetropolisState(tokens.clone(), free.clone(), terms, torch.zeros_like(free[:, 0]))
 
-    def step(generator: torch.Generator, state: MetropolisState) -> tuple[MetropolisState, Info]:
+    def step(generator: Randomness, state: MetropolisState) -> tuple[MetropolisState, Info]:
         tokens, free, terms, known = state
-        keys, u, v = (uniforms(generator, tokens) for _ in range(3))
+        keys, u, v = uniforms(generator, tokens, 3)
         filling = (free & (tokens == conditionals.mask_id)).any(1)
         positions = first_among(keys, candidates(tokens, free, conditionals.mask_id), 1)  # [B, 1]
-        draw, here, log_ratio, passes = propose(tokens, positions, u)
+        draw, here, log_ratio, rows_sent = propose(tokens, positions, u)
         proposal = place(tokens, positions, draw.tokens)
 
         chain = free & ~filling[:, None]
         at_i = place(torch.zeros_like(free), positions, 1)
         # Everything but i: what x and x' hold there is read off the proposal's own conditional.
         current, sent = single_mask_log_probs(conditionals, tokens, chain & ~at_i & ~known[:, None])
-        passes += sent
+        rows_sent += sent
         terms = torch.where(known[:, None], terms, place(current, positions, here))
         moved = chain & (proposal != tokens).any(1, keepdim=True)
         proposed, sent = single_mask_log_probs(conditionals, proposal, moved & ~at_i)
-        passes += sent
+        rows_sent += sent
         proposed = torch.where(moved, place(proposed, positions, draw.log_prob), terms)
 
         old, new = terms.sum(1), proposed.sum(1)
@@ -93,7 +88,7 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
             terms=torch.where((accepted & ~filling)[:, None], proposed, terms),
             known=~filling,
         )
-        return after, Info(positions, *draw, passes, accepted)
+        return after, Info(positions, *draw, rows_sent, accepted)
 
     def propose(tokens: Tensor, positions: Tensor, u: Tensor) -> tuple[Draw, Tensor, Tensor, int]:
         """The proposal, log q(x_i | x_-i) [B, 1], and log w(x_i) - log w(x'_i) [B] under the warped proposal w."""
@@ -112,7 +107,7 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
             return *draw, flat.gather(1, x).double(), ratio.squeeze(1)
 
         masked = place(tokens, positions, conditionals.mask_id)
-        (*parts, here, log_ratio), passes = ask(conditionals, masked, positions, read)
-        return masked_draw(Draw(*parts), positions), here, log_ratio, passes
+        (*parts, here, log_ratio), rows_sent = ask(conditionals, masked, positions, read)
+        return masked_draw(Draw(*parts), positions), here, log_ratio, rows_sent
 
-    return Sampler(init, step)
+    return Sampler(init, step, ends=False)

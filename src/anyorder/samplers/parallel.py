@@ -22,7 +22,7 @@ from anyorder.samplers.draw import (
     uniforms,
 )
 from anyorder.samplers.orders import UNCERTAINTY
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 COMMITS = (*UNCERTAINTY, "random")
 SCHEDULES = ("linear", "cosine")
@@ -69,7 +69,7 @@ def parallel(
     epsilon: float | None = None,
     warper: Warper | None = None,
     pair_draw: PairDraw | None = None,
-) -> Sampler:
+) -> Sampler[ParallelState]:
     """At each step commit a set S of open blanks at once, from the product Π_{i∈S} q(x_i | committed).
 
     The product ignores the dependence inside S, so the text is biased even with exact conditionals; the bias
@@ -96,14 +96,9 @@ def parallel(
         raise AnyorderError(
             "parallel decoding needs steps or epsilon: say how many steps to take, or the entropy bound"
         )
-    if steps is not None and steps < 1:
-        raise AnyorderError(f"parallel decoding takes at least one step, not {steps}")
-    if epsilon is not None and not epsilon >= 0:
-        raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}")
+    check(steps, commit, schedule, epsilon)
     if pair_draw is not None and warper is not None:
         raise AnyorderError("pairs are drawn from the model's own joint: leave out temperature, top-k and the like")
-    choose(commit, COMMITS, "commit rule")
-    choose(schedule, SCHEDULES, "schedule")
 
     def init(tokens: Tensor, free: Tensor) -> ParallelState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
@@ -125,18 +120,18 @@ def parallel(
         target = torch.where(t >= limit, state.blanks, target)
         return torch.minimum((target - (state.blanks - left)).clamp(min=1), left)
 
-    def step(generator: torch.Generator, state: ParallelState) -> tuple[ParallelState, Info]:
+    def step(generator: Randomness, state: ParallelState) -> tuple[ParallelState, Info]:
         tokens, still_open, blanks, made = state
-        keys, u = uniforms(generator, tokens), uniforms(generator, tokens)
+        keys, u = uniforms(generator, tokens, 2)
         count = share(state)
         if commit == "random" and epsilon is None and pair_draw is None:
             positions = first_among(keys, still_open, count)
-            draw, passes = draw_at(conditionals, tokens, positions, u, warper)
+            draw, rows_sent = draw_at(conditionals, tokens, positions, u, warper)
         else:
-            positions, draw, passes = _survey(tokens, still_open, count, keys, u)
+            positions, draw, rows_sent = _survey(tokens, still_open, count, keys, u)
         tokens = place(tokens, positions, draw.tokens)
         still_open = place(still_open, positions, 0)
-        return ParallelState(tokens, still_open, blanks, made + 1), Info(positions, *draw, passes)
+        return ParallelState(tokens, still_open, blanks, made + 1), Info(positions, *draw, rows_sent)
 
     def _survey(tokens: Tensor, still_open: Tensor, count: Tensor, keys: Tensor, u: Tensor) -> tuple[Tensor, Draw, int]:
         """Look at every open blank, rank, and draw at those that are committed."""
@@ -171,10 +166,20 @@ def parallel(
             pad = torch.nn.functional.pad
             return pad(position, room, value=-1), *(pad(part, room) for part in draw)
 
-        (position, *parts), passes = ask(conditionals, tokens, asked, read)
+        (position, *parts), rows_sent = ask(conditionals, tokens, asked, read)
         position = torch.where(still_open.any(1, keepdim=True), position, -1)
         width = max(1, int((position >= 0).sum(1).max()))
         position = position[:, :width]
-        return position, masked_draw(Draw(*(part[:, :width] for part in parts)), position), passes + extra
+        return position, masked_draw(Draw(*(part[:, :width] for part in parts)), position), rows_sent + extra
 
     return Sampler(init, step)
+
+
+def check(steps: int | None, commit: str, schedule: str, epsilon: float | None) -> None:
+    """Refuse values that no step can use."""
+    if steps is not None and steps < 1:
+        raise AnyorderError(f"parallel decoding takes at least one step, not {steps}")
+    if epsilon is not None and not epsilon >= 0:
+        raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}: choose 0 or more nats")
+    choose(commit, COMMITS, "commit rule")
+    choose(schedule, SCHEDULES, "schedule")

@@ -22,7 +22,7 @@ from anyorder.samplers.draw import (
     uniforms,
 )
 from anyorder.samplers.singles import single_mask_log_probs
-from anyorder.types import Conditionals, Info, Sampler
+from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 STARTS = ("masks", "random", "given")
 
@@ -44,7 +44,7 @@ def refine(
     start: str = "masks",
     greedy: bool = True,
     warper: Warper | None = None,
-) -> Sampler:
+) -> Sampler[RefineState]:
     """At step t = 0..T-1 mask the n_t = ⌊n (T - t) / T⌋ least certain of a row's n free tokens, and predict them.
 
     Each is predicted on its own given what is left standing, so the first guess stutters where neighbours did not
@@ -79,8 +79,8 @@ def refine(
         tokens, free, certainty, _, _ = state
         if start == "given":
             standing = free & (tokens != conditionals.mask_id)
-            log_prob, passes = single_mask_log_probs(conditionals, tokens, standing)
-            return tokens, torch.where(standing, log_prob, certainty), passes
+            log_prob, rows_sent = single_mask_log_probs(conditionals, tokens, standing)
+            return tokens, torch.where(standing, log_prob, certainty), rows_sent
         positions = pack(free)
         noise = noise.gather(1, positions.clamp(min=0))
 
@@ -88,8 +88,8 @@ def refine(
             # Uniform over what is possible: only the conditionals know which tokens are banned where.
             return (inverse_cdf(torch.where(torch.isneginf(log_q), log_q, 0.0), noise[rows]),)
 
-        (random_tokens,), passes = ask(conditionals, tokens, positions, read)
-        return place(tokens, positions, random_tokens), certainty, passes
+        (random_tokens,), rows_sent = ask(conditionals, tokens, positions, read)
+        return place(tokens, positions, random_tokens), certainty, rows_sent
 
     def predict(tokens: Tensor, positions: Tensor, u: Tensor) -> tuple[Draw, int]:
         u = u.gather(1, positions.clamp(min=0))
@@ -100,16 +100,16 @@ def refine(
             best = log_q.max(-1)
             return best.indices, best.values.double(), entropy_of(log_q)
 
-        parts, passes = ask(conditionals, tokens, positions, read)
-        return masked_draw(Draw(*parts), positions), passes
+        parts, rows_sent = ask(conditionals, tokens, positions, read)
+        return masked_draw(Draw(*parts), positions), rows_sent
 
-    def step(generator: torch.Generator, state: RefineState) -> tuple[RefineState, Info]:
+    def step(generator: Randomness, state: RefineState) -> tuple[RefineState, Info]:
         tokens, free, certainty, made, done = state
-        keys, u, noise = (uniforms(generator, tokens) for _ in range(3))
+        keys, u, noise = uniforms(generator, tokens, 3)
         live = free & ~done[:, None]
-        passes = 0
+        rows_sent = 0
         if made == 0 and start != "masks":
-            tokens, certainty, passes = begin(state, noise)
+            tokens, certainty, rows_sent = begin(state, noise)
         # At least one, and every mask there is: a draft may come with some.
         count = (live.sum(1) * (steps - made) // stages).clamp(min=1)
         count = torch.maximum(count, (live & (tokens == conditionals.mask_id)).sum(1))
@@ -127,6 +127,6 @@ def refine(
             step=made + 1,
             done=done | fixed | (made + 1 >= steps),
         )
-        return after, Info(positions, *draw, passes + sent)
+        return after, Info(positions, *draw, rows_sent + sent)
 
     return Sampler(init, step)

@@ -6,13 +6,13 @@ Streaming, tracing, the progress bar and the web page are all this loop.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.types import Info, Sampler
+from anyorder.types import Info, Randomness, S, Sampler
 
 
 class Trace(NamedTuple):
@@ -22,11 +22,11 @@ class Trace(NamedTuple):
     tokens: Tensor  # [T, B, K]
     log_prob: Tensor  # [T, B, K]
     entropy: Tensor  # [T, B, K]
-    passes: Tensor  # [T] rows sent through the model
+    rows: Tensor  # [T] rows sent through the model
     accepted: Tensor | None  # [T, B] bool, for samplers that may refuse
 
     def __len__(self) -> int:
-        return len(self.passes)
+        return len(self.rows)
 
     @property
     def acceptance(self) -> float | None:
@@ -37,10 +37,10 @@ class Trace(NamedTuple):
         return float(self.accepted[made].double().mean()) if made.any() else None
 
 
-class Run(NamedTuple):
+class Run(NamedTuple, Generic[S]):
     """Where a run ended, and how it got there."""
 
-    state: Any  # the sampler's own State
+    state: S
     trace: Trace | None  # None when it was not kept
 
     @property
@@ -56,23 +56,24 @@ class Run(NamedTuple):
         return self.trace.log_prob.sum((0, 2))
 
     @property
-    def passes(self) -> int:
+    def rows(self) -> int:
         """Rows sent through the model, all steps together."""
         if self.trace is None:
-            raise AnyorderError("the number of passes needs the trace: call run(..., trace=True)")
-        return int(self.trace.passes.sum())
+            raise AnyorderError("the number of rows needs the trace: call run(..., trace=True)")
+        return int(self.trace.rows.sum())
 
 
 def stream(
-    sampler: Sampler, tokens: Tensor, free: Tensor, *, generator: torch.Generator, steps: int | None = None
-) -> Iterator[tuple[Any, Info]]:
+    sampler: Sampler[S], tokens: Tensor, free: Tensor, *, generator: Randomness, steps: int | None = None
+) -> Iterator[tuple[S, Info]]:
     """Yield (state, info) after every step, until every row is done or ``steps`` have been made.
 
     Args:
         sampler: Any sampler of this package.
         tokens: [B, N] the texts; what is not free is never changed.
         free: [B, N] bool, the positions to fill or resample. Padding is never free.
-        generator: The source of all randomness.
+        generator: The source of all randomness: one generator for the batch, or a source for each row
+            (:class:`anyorder.samplers.seeds.Seeds`), with which a row's text does not depend on the batch it is in.
         steps: At most so many; needed by chains (Gibbs, Metropolis, adaptive), which have no end of their own.
     """
     if tokens.shape != free.shape or tokens.ndim != 2 or free.dtype != torch.bool:
@@ -82,9 +83,9 @@ def stream(
         )
     if steps is not None and steps < 0:
         raise AnyorderError(f"steps must not be negative, not {steps}: choose 1 or more")
-    state = sampler.init(tokens, free)
-    if steps is None and getattr(state, "endless", False):
+    if steps is None and not sampler.ends:
         raise AnyorderError("a chain has no end of its own: say how many steps to make")
+    state = sampler.init(tokens, free)
     made = 0
     while (steps is None or made < steps) and not bool(state.done.all()):
         with torch.no_grad():
@@ -94,14 +95,14 @@ def stream(
 
 
 def run(
-    sampler: Sampler,
+    sampler: Sampler[S],
     tokens: Tensor,
     free: Tensor,
     *,
-    generator: torch.Generator,
+    generator: Randomness,
     steps: int | None = None,
     trace: bool = True,
-) -> Run:
+) -> Run[S]:
     """Run ``sampler`` to its end; arguments as :func:`stream`. Without ``trace`` long chains hold no history."""
     state, infos = None, []
     for state, info in stream(sampler, tokens, free, generator=generator, steps=steps):  # noqa: B007 - the last one
@@ -129,6 +130,6 @@ def stack(infos: list[Info], tokens: Tensor) -> Trace:
         tokens=wide("tokens", 0, torch.long),
         log_prob=wide("log_prob", 0, torch.float64),
         entropy=wide("entropy", 0, torch.float64),
-        passes=torch.tensor([info.passes for info in infos], dtype=torch.long),
+        rows=torch.tensor([info.rows for info in infos], dtype=torch.long),
         accepted=torch.stack(accepted) if accepted else None,
     )

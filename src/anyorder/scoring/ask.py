@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from anyorder.types import Conditionals
+from anyorder.types import Conditionals, TokenScores
 
 # Token ids of the rows [R, N] asked at once, and floats of log q [R, K, V] where all of it is worked out. A call holds
 # a few such tensors: about 100 MB, whatever the texts' length.
@@ -35,12 +35,12 @@ def one_by_one(
     texts, positions = free.nonzero(as_tuple=True)
     for b, i in zip(texts.split(rows), positions.split(rows), strict=True):
         asked = tokens[b].masked_fill(hidden(b, i), conditionals.mask_id)
-        answer[b, i] = _log_q_of(conditionals, asked, i[:, None], tokens[b, i][:, None])[:, 0].to(answer)
+        answer[b, i] = log_q_of(conditionals, asked, i[:, None], tokens[b, i][:, None])[:, 0].to(answer)
     return answer
 
 
 def all_at_once(conditionals: Conditionals, tokens: Tensor, hidden: Tensor) -> Tensor:
-    """log q(x_i | x_-M) of every token i in M, one row a mask M.
+    """log q(x_i | x_-M) of every token i in M, one row per mask M.
 
     Args:
         conditionals: The model.
@@ -54,7 +54,7 @@ def all_at_once(conditionals: Conditionals, tokens: Tensor, hidden: Tensor) -> T
     k = int(hidden.sum(-1).max()) if len(hidden) else 0
     positions = (~hidden).to(torch.uint8).sort(dim=-1, stable=True).indices[:, :k]
     asks = hidden.gather(-1, positions)
-    of_token = _log_q_of(
+    of_token = log_q_of(
         conditionals,
         tokens.masked_fill(hidden, conditionals.mask_id),
         positions.where(asks, -1),
@@ -64,13 +64,12 @@ def all_at_once(conditionals: Conditionals, tokens: Tensor, hidden: Tensor) -> T
     return answer.scatter(-1, positions, of_token.to(answer).where(asks, 0.0))
 
 
-def _log_q_of(conditionals: Conditionals, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
+def log_q_of(conditionals: Conditionals, tokens: Tensor, positions: Tensor, wanted: Tensor) -> Tensor:
     """log q of the ``wanted`` tokens [R, K] at ``positions`` [R, K]: directly from a model that can tell it without
     holding log q of all V, else picked from that, a few rows at a time.
     """
-    direct = getattr(conditionals, "of_tokens", None)
-    if direct is not None:
-        return direct(tokens, positions, wanted)
+    if isinstance(conditionals, TokenScores):
+        return conditionals.of_tokens(tokens, positions, wanted)
     rows = max(1, CELLS // (max(1, positions.shape[1]) * conditionals.vocab_size))
     parts = zip(tokens.split(rows), positions.split(rows), wanted.split(rows), strict=True)
     return torch.cat([conditionals(t, p).gather(-1, w[..., None])[..., 0] for t, p, w in parts])

@@ -68,7 +68,7 @@ class Bench:
         """The final texts of a run, and its rows of the model per text."""
         tokens, passes = self.start, 0
         for state, info in stream(sampler, self.start, self.free, generator=self.generator, steps=steps):
-            tokens, passes = state.tokens, passes + info.passes
+            tokens, passes = state.tokens, passes + info.rows
         return tokens, passes / len(self.start)
 
     def tv(self, sampler: Sampler, steps: int | None = None) -> Estimate:

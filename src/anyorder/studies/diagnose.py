@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.restricted import text_only
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.stats import Estimate, mean_estimate, to_json
@@ -158,6 +158,7 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
     """Yield (what is done, share of all work, the diagnosis so far) as the work goes on; the same object each time."""
     found = Diagnosis(lm.name, settings)
     rows = _rows(lm, texts, settings, found)
+    conditionals = text_only(lm.conditionals, lm.tokenizer)
     some = list(texts[:_CORPUS_TEXTS])
     found.corpus_stutter = adjacent_repeats(lm.tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"])
     plans = _stutter_plans(settings)
@@ -165,7 +166,6 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
     total = len(rows) + 2 * len(chain_rows) * settings.sweeps / 4 + len(plans)
     done = 0.0
     for number, (tokens, free) in enumerate(rows):
-        conditionals = _words_only(lm, len(tokens))
         beside = settings.pairs // 2
         pairs = text_pairs(lm, conditionals, number, tokens, free, settings.pairs, beside, settings.seed + number)
         found.pairs += pairs
@@ -179,7 +179,7 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
     for number, (tokens, free) in enumerate(chain_rows):
         for block in sorted({1, max(2, min(found.safe_blocks[number], int(free.sum()) // 2))}):
             options = {"chains": settings.chains, "sweeps": settings.sweeps, "seed": settings.seed + number}
-            for report in text_chain(_words_only(lm, len(tokens)), number, tokens, free, block=block, **options):
+            for report in text_chain(conditionals, number, tokens, free, block=block, **options):
                 if report is not None:
                     found.chains.append(report)
                 else:
@@ -212,14 +212,6 @@ def _rows(lm: MaskedLM, texts: Sequence[str], settings: Settings, found: Diagnos
     if not rows:
         raise AnyorderError(f"no text of at least {MIN_TOKENS} tokens in the data: give longer lines")
     return rows
-
-
-def _words_only(lm: MaskedLM, length: int) -> Allowed:
-    """The model's conditionals without special tokens and ids the tokenizer does not know."""
-    allowed = torch.zeros(lm.conditionals.vocab_size, dtype=torch.bool)
-    allowed[: len(lm.tokenizer)] = True
-    allowed[list(lm.tokenizer.all_special_ids)] = False
-    return Allowed(lm.conditionals, allowed.expand(length, -1))
 
 
 def _stutter_plans(settings: Settings) -> list[tuple[str, dict[str, Any], float]]:

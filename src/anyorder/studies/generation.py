@@ -22,6 +22,7 @@ from anyorder.stats import to_json
 from anyorder.studies.causal import causal_sample, load_causal
 from anyorder.tasks.generate import BATCH, generations, plan
 from anyorder.tasks.pieces import affixes
+from anyorder.text.vocabulary import vocabulary
 from anyorder.training.data import documents
 from anyorder.training.tokenizer import load_tokenizer
 
@@ -127,6 +128,8 @@ def causal_writer(name: str, path: Path, *, length: int, seed: int = 0, batch: i
     """A causal model that writes left to right with its key-value cache; arguments as :func:`masked_writers`."""
     model, tokenizer = load_causal(path), load_tokenizer(path)
     before, _ = affixes(tokenizer)
+    # The support of the masked writers: nothing that is never text.
+    never = vocabulary(tokenizer, model.config.vocab_size).special.nonzero().squeeze(1).tolist()
     if len(before) != 1:
         raise AnyorderError(f"{path}: texts need one token, like [CLS], to begin with")
 
@@ -135,7 +138,7 @@ def causal_writer(name: str, path: Path, *, length: int, seed: int = 0, batch: i
         rows: list[list[int]] = []
         while len(rows) < texts:
             start = torch.tensor(before).expand(min(batch, texts - len(rows)), 1)
-            rows += causal_sample(model, start, length, generator, tokenizer.all_special_ids)[:, 1:].tolist()
+            rows += causal_sample(model, start, length, generator, never)[:, 1:].tolist()
         return Written([str(tokenizer.decode(row)) for row in rows], rows, float(length))
 
     return Writer(name, "left-to-right, cached", length, write)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.allowed import Allowed
+from anyorder.conditionals.restricted import Restricted
 from anyorder.errors import AnyorderError, choose
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.beam import beam as beam_search
 from anyorder.samplers.run import run
+from anyorder.samplers.seeds import Seeds
 from anyorder.scoring.chain import chain
 from anyorder.tasks.lengths import length_posterior
 from anyorder.text.template import Layout, Template, allowed, check_length, layout, parse
@@ -106,13 +107,14 @@ def fill(
     choose(method, METHODS, "method")
     if min(top, beam, samples) < 1:
         raise AnyorderError("top, beam and samples must be at least 1")
+    if tail is not None and method != "joint":
+        raise AnyorderError(f"the method {method!r} has no --tail: leave it out, or choose --method joint")
     if tail is not None and not 0 < tail < 1:
         raise AnyorderError(f"the tail is a probability between 0 and 1, not {tail}: try 1e-3")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     template = read_template(lm, text, words)
     layouts = [layout(template.texts, n, words, lm.max_length, allow_unknown) for n in template.lengths()]
     log_length = length_posterior(lm.conditionals, layouts, template, words)
-    generator = torch.Generator().manual_seed(seed)
     found: list[Completion] = []
     for number, where in enumerate(layouts):
         rules = allowed(where, words, whole_words=whole_words, special_tokens=special_tokens)
@@ -127,12 +129,13 @@ def fill(
             # A caller's order or beam says nothing here: the distribution is explicit.
             tokens, log_prob = _joint(lm.conditionals, where, rules, top, tail, tell)
         elif method == "sample":
-            tokens, log_prob = _sample(lm.conditionals, where, rules, order, samples, generator, tell)
+            noise = Seeds(seed, ((number, i) for i in range(samples)))
+            tokens, log_prob = _sample(lm.conditionals, where, rules, order, samples, noise, tell)
         else:
             picks = numbered(order, where)
             tokens, log_prob, _ = beam_search(
                 lm.conditionals, where.tokens, where.free, width=max(beam, top), order=picks, allowed=rules,
-                generator=generator, progress=tell,
+                generator=torch.Generator().manual_seed(seed), progress=tell,
             )  # fmt: skip
         length = float(log_length[number]) if len(layouts) > 1 else None
         for row, value in zip(tokens, log_prob.tolist(), strict=True):
@@ -180,13 +183,13 @@ def _sample(
     rules: Tensor,
     order: str | Sequence[int],
     samples: int,
-    generator: torch.Generator,
+    noise: Seeds,
     tell: Callable[[int, int], None],
 ) -> tuple[Tensor, Tensor]:
     """Distinct any-order draws and the model's own log q of each, along the order that drew it first."""
-    sampler = any_order(Allowed(conditionals, rules), order=numbered(order, where))
+    sampler = any_order(Restricted(conditionals, rules), order=numbered(order, where))
     rows, free = where.tokens.repeat(samples, 1), where.free.repeat(samples, 1)
-    drawn = run(sampler, rows, free, generator=generator)
+    drawn = run(sampler, rows, free, generator=noise)
     tell(1, 2)
     assert drawn.trace is not None
     turn = drawn.trace.positions[..., 0].T  # [samples, T] the position filled in each step

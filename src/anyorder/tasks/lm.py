@@ -102,9 +102,13 @@ class MaskedLM:
         steps: int | None = None,
         sampler: str | None = None,
         block: int | None = None,
-        mode: str = "parallel",
-        influence: str = "tokens",
+        mode: str | None = None,
+        influence: str | None = None,
         pairs: bool = False,
+        schedule: str | None = None,
+        epsilon: float | None = None,
+        start: str | None = None,
+        draft: str | None = None,
         reading: str = "auto",
         temperature: float = 1.0,
         top_k: int | None = None,
@@ -129,7 +133,7 @@ class MaskedLM:
             acrostic: A word whose letters begin the lines.
             order: ``left-to-right``, ``right-to-left``, ``random`` (any-order's default), ``confidence`` (parallel's),
                 ``entropy``, or ``given:3,7,1``, which counts the tokens to generate from 1.
-            steps: Of parallel and refine, at most one a blank; of the chains, as many as wanted.
+            steps: Of parallel and refine, at most one per blank; of the chains, as many as wanted.
             sampler: ``any-order``, ``parallel`` (the default where ``steps`` is given), ``gibbs``, ``refine``,
                 ``metropolis`` or ``adaptive``; see :mod:`anyorder.samplers`.
             block: Tokens resampled together by gibbs and adaptive.
@@ -138,6 +142,10 @@ class MaskedLM:
                 pass a blank) or ``attention`` (one pass, and rougher).
             pairs: Let parallel draw neighbours that it commits together from their Arnold–Gokhale joint, not as if they
                 were independent: 32 further rows a pair.
+            schedule: How many tokens parallel commits by step t: ``linear``, or ``cosine``, few first.
+            epsilon: parallel commits tokens while their entropies sum to less than this many nats.
+            start: What refine starts from: ``masks``, ``random`` tokens, or ``given``, the draft.
+            draft: A text to start from in place of masks, all of which may change (refine and the chains).
             reading: Of any-order. ``ordered`` reads each token once and is much faster, with a model trained for it;
                 ``full`` reads the whole text for every token; ``auto``: ordered if it was. They are two models for what
                 they say. ``ordered-untrained`` insists with any model.
@@ -167,7 +175,7 @@ class MaskedLM:
         from anyorder.tasks.generate import plan
 
         task = plan(self, prompt, **options)
-        return task.rows(task.samples)
+        return task.rows(range(task.samples))
 
     def joint(self, text: str, method: str = "ag", *, tail: float | None = None, **options: Any) -> TextJoint:
         """The joint distribution over the two blanks of ``text``; see :func:`anyorder.tasks.joint.text_joints`.

@@ -158,6 +158,24 @@ def scattered(frame: Frame, words: str, length: int | None, generator: torch.Gen
     return _canvas(frame, [*texts, ""], lengths, soft=frozenset(range(len(lengths))))
 
 
+def drafted(frame: Frame, text: str, length: int | None) -> Canvas:
+    """A text to rewrite: all of it is free and stands until it is drawn again; blanks are filled."""
+    if length is not None:
+        raise AnyorderError(
+            "a draft brings its own length: leave --length out, or write ___{3} where words are missing"
+        )
+    if not text.strip():
+        raise AnyorderError("the draft is empty: write some words or leave it out")
+    template = parse(text, _mask(frame), frame.max_length)
+    if any(b.low < b.high for b in template.blanks):
+        raise AnyorderError("a draft has blanks of one length each: write ___{3}")
+    check_length(" ".join(template.texts), frame.vocabulary, frame.max_length)
+    lengths = [b.low for b in template.blanks]
+    tokens = layout(template.texts, lengths, frame.vocabulary, frame.max_length, frame.allow_unknown).tokens
+    where, rules = _canvas(frame, ["", ""], [len(tokens) - frame.specials])
+    return Canvas(replace(where, tokens=tokens), rules)
+
+
 def acrostic(frame: Frame, word: str, length: int | None) -> Canvas:
     """A line for each letter of ``word``, a sentence each, whose first word begins with that letter."""
     letters = [c for c in word if not c.isspace()]

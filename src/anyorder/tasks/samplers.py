@@ -1,0 +1,300 @@
+"""Which samplers there are, and what may be said about each: declared once, for Python, the command and the docs.
+
+A sampler's options are the fields of a frozen dataclass: a default, a help text (``metadata["help"]``), and checks.
+An option that the chosen sampler does not have is refused. Reading this file does not import torch.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from anyorder.errors import AnyorderError, choose
+
+if TYPE_CHECKING:
+    from anyorder.samplers.adaptive import Influence
+    from anyorder.samplers.draw import Warper
+    from anyorder.text.template import Layout
+    from anyorder.types import Conditionals, Ordered, Sampler
+
+INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
+
+
+def option(default: Any, told: str) -> Any:
+    """A field with its help text."""
+    return field(default=default, metadata={"help": told})
+
+
+_STEPS = "Steps of parallel and refine (at most one per token), or of a chain."
+_BLOCK = "Tokens resampled together by gibbs and adaptive."
+_DRAFT = "A text to start from in place of masks; all of it may change."
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a sampler is made from, besides its options."""
+
+    conditionals: Conditionals
+    ordered: Ordered | None  # the same read in order, if it is to be
+    layout: Layout
+    warper: Warper | None
+    greedy: bool
+    attention: Callable[[], Influence]  # dependence measured by the model's attention
+
+    @property
+    def blanks(self) -> int:
+        """Tokens that may change."""
+        return int(self.layout.free.sum())
+
+    @property
+    def masks(self) -> int:
+        """Those among them that hold nothing yet: all, unless there is a draft."""
+        return int((self.layout.free & (self.layout.tokens == self.conditionals.mask_id)).sum())
+
+
+class Made(NamedTuple):
+    """A sampler, and the steps it makes: at most where it ends by itself, else as many as it is to make."""
+
+    sampler: Sampler[Any]
+    steps: int
+
+
+@dataclass(frozen=True)
+class SamplerOptions:
+    """The options of one sampler; made with unusable values it raises AnyorderError."""
+
+    in_order: ClassVar[bool] = False  # goes token by token, so that the model may be read in order
+
+    def make(self, task: Task) -> Made:
+        """The sampler for a task."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AnyOrder(SamplerOptions):
+    """Algorithm 1, :func:`anyorder.samplers.any_order`."""
+
+    in_order: ClassVar[bool] = True
+    order: str | Sequence[int] = option(
+        "random",
+        "left-to-right, right-to-left, random, confidence, entropy, or given:3,7,1,... (tokens to generate, counted "
+        "from 1); parallel: confidence, margin, entropy or random.",
+    )
+
+    def __post_init__(self) -> None:
+        from anyorder.samplers.orders import parse
+
+        parse(self.order)
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.samplers.any_order import any_order
+        from anyorder.tasks.fill import numbered
+
+        order = numbered(self.order, task.layout)
+        return Made(any_order(task.ordered or task.conditionals, order=order, warper=task.warper), task.blanks)
+
+
+@dataclass(frozen=True)
+class Parallel(SamplerOptions):
+    """Several tokens per step, :func:`anyorder.samplers.parallel`."""
+
+    order: str | Sequence[int] = option("confidence", AnyOrder.__dataclass_fields__["order"].metadata["help"])
+    steps: int | None = option(None, _STEPS)
+    schedule: str = option("linear", "How many tokens parallel commits by step t: linear, or cosine (few first).")
+    epsilon: float | None = option(
+        None,
+        "parallel commits tokens while their entropies sum to less than this many nats, and as many as --steps wants.",
+    )
+    pairs: bool = option(False, "parallel: draw neighbours from their joint, not as if independent.")
+
+    def __post_init__(self) -> None:
+        from anyorder.samplers.parallel import COMMITS, check
+
+        _positive(self.steps, "steps", "one step")
+        if self.order not in COMMITS:
+            raise AnyorderError(
+                f"parallel commits by {', '.join(COMMITS)}, not in the order {self.order!r}: choose one"
+            )
+        check(self.steps, str(self.order), self.schedule, self.epsilon)
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.joints.pair_draw import pair_draw
+        from anyorder.samplers.parallel import parallel
+
+        # The entropy bound alone takes as many steps as it takes.
+        steps = None if self.steps is None and self.epsilon is not None else _at_most(task.blanks, self.steps, 16)
+        sampler = parallel(
+            task.conditionals,
+            steps=steps,
+            commit=str(self.order),
+            schedule=self.schedule,
+            epsilon=self.epsilon,
+            warper=task.warper,
+            pair_draw=pair_draw(task.conditionals) if self.pairs else None,
+        )
+        return Made(sampler, task.blanks if steps is None else steps)
+
+
+@dataclass(frozen=True)
+class Gibbs(SamplerOptions):
+    """Blocks resampled again and again, :func:`anyorder.samplers.gibbs`."""
+
+    steps: int | None = option(None, _STEPS)
+    block: int | None = option(None, _BLOCK)
+    mode: str = option("parallel", "gibbs inside a block: parallel or sequential.")
+    draft: str | None = option(None, _DRAFT)
+
+    def __post_init__(self) -> None:
+        from anyorder.samplers.gibbs import MODES
+
+        _positive(self.steps, "steps", "one step")
+        _positive(self.block, "block", "a block of one token")
+        choose(self.mode, MODES, "Gibbs mode")
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.samplers.gibbs import gibbs
+
+        block = self.block or max(1, task.blanks // 16)
+        sampler = gibbs(task.conditionals, block=block, mode=self.mode, warper=task.warper)
+        return Made(sampler, _chain_steps(task, self.steps, block, sweeps=2, name="gibbs"))
+
+
+@dataclass(frozen=True)
+class Refine(SamplerOptions):
+    """Mask-predict, :func:`anyorder.samplers.refine`."""
+
+    steps: int | None = option(None, _STEPS)
+    start: str | None = option(None, "What refine starts from: masks, random tokens, or given (the text of --draft).")
+    draft: str | None = option(None, _DRAFT)
+
+    def __post_init__(self) -> None:
+        from anyorder.samplers.refine import STARTS
+
+        _positive(self.steps, "steps", "one step")
+        if self.start is not None:
+            choose(self.start, STARTS, "start")
+            if (self.start == "given") != (self.draft is not None):
+                raise AnyorderError("refine starts from a given text or from none: use --start given with --draft only")
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.samplers.refine import refine
+
+        steps = _at_most(task.blanks, self.steps, 10)
+        start = self.start or ("masks" if self.draft is None else "given")
+        return Made(refine(task.conditionals, steps=steps, start=start, greedy=task.greedy, warper=task.warper), steps)
+
+
+@dataclass(frozen=True)
+class Metropolis(SamplerOptions):
+    """A chain on the MRF energy, :func:`anyorder.samplers.metropolis`."""
+
+    steps: int | None = option(None, _STEPS)
+    draft: str | None = option(None, _DRAFT)
+
+    def __post_init__(self) -> None:
+        _positive(self.steps, "steps", "one step")
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.samplers.metropolis import metropolis
+
+        sampler = metropolis(task.conditionals, warper=task.warper)
+        return Made(sampler, _chain_steps(task, self.steps, 1, sweeps=1, name="metropolis"))
+
+
+@dataclass(frozen=True)
+class Adaptive(SamplerOptions):
+    """Gibbs with blocks chosen by dependence, :func:`anyorder.samplers.adaptive`."""
+
+    steps: int | None = option(None, _STEPS)
+    block: int | None = option(None, _BLOCK)
+    influence: str = option("tokens", "What adaptive measures dependence by: tokens or attention.")
+    draft: str | None = option(None, _DRAFT)
+
+    def __post_init__(self) -> None:
+        _positive(self.steps, "steps", "one step")
+        _positive(self.block, "block", "a block of one token")
+        choose(self.influence, INFLUENCES, "influence")
+
+    def make(self, task: Task) -> Made:
+        """See :class:`SamplerOptions`."""
+        from anyorder.samplers.adaptive import adaptive
+
+        block = self.block or 2
+        influence = task.attention() if self.influence == "attention" else None
+        sampler = adaptive(task.conditionals, block=block, influence=influence, warper=task.warper)
+        return Made(sampler, _chain_steps(task, self.steps, block, sweeps=1, name="adaptive"))
+
+
+REGISTRY: dict[str, type[SamplerOptions]] = {
+    "any-order": AnyOrder,
+    "parallel": Parallel,
+    "gibbs": Gibbs,
+    "refine": Refine,
+    "metropolis": Metropolis,
+    "adaptive": Adaptive,
+}
+SAMPLERS = tuple(REGISTRY)
+# Without a name: the first of these that has all the options that were given.
+_USUAL = ("any-order", "parallel", "refine")
+
+
+def options_of(sampler: str | None, given: Mapping[str, Any]) -> tuple[str, SamplerOptions]:
+    """The sampler's name and its options.
+
+    Args:
+        sampler: One of ``SAMPLERS``, or None for the usual one that has the given options.
+        given: Options by name; None and False were not given.
+
+    Raises:
+        AnyorderError: The sampler does not have one of the options, or its value is unusable.
+    """
+    said = {name: value for name, value in given.items() if value is not None and value is not False}
+    if sampler is None:
+        sampler = next((name for name in _USUAL if said.keys() <= names(name)), _USUAL[0])
+    kind = REGISTRY[choose(sampler, SAMPLERS, "sampler")]
+    for name in said:
+        if name not in names(sampler):
+            others = " or ".join(holders(name))
+            raise AnyorderError(f"the sampler {sampler!r} has no --{name}: leave it out, or choose {others}")
+    return sampler, kind(**said)
+
+
+def names(sampler: str) -> set[str]:
+    """The options a sampler has."""
+    return {one.name for one in fields(REGISTRY[sampler])}
+
+
+def holders(option_name: str) -> tuple[str, ...]:
+    """The samplers that have an option."""
+    return tuple(name for name in SAMPLERS if option_name in names(name))
+
+
+def _positive(value: int | None, name: str, what: str) -> None:
+    if value is not None and value < 1:
+        raise AnyorderError(f"at least {what} is needed, not {value}: raise --{name}")
+
+
+def _at_most(blanks: int, steps: int | None, usual: int) -> int:
+    """Steps asked for, or the usual number, but no more than there are blanks."""
+    if steps is not None and steps > blanks:
+        warnings.warn(f"{steps} steps for {blanks} blanks: {blanks} are enough", stacklevel=2)
+    return min(steps or usual, blanks)
+
+
+def _chain_steps(task: Task, steps: int | None, block: int, *, sweeps: int, name: str) -> int:
+    """Chains fill their masks first and then go on for as long as they are told, or for some sweeps."""
+    filling = math.ceil(task.masks / block)
+    if steps is None:
+        return filling + sweeps * math.ceil(task.blanks / block)
+    if steps < filling:
+        remedy = " or --block" if "block" in names(name) else ""
+        raise AnyorderError(f"{name} needs {filling} steps to fill {task.masks} blanks once: raise --steps{remedy}")
+    return steps
