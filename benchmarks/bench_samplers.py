@@ -1,4 +1,5 @@
-"""Any-order generation of a batch against a plain loop over its rows, and parallel decoding against any-order.
+"""Any-order generation of a batch against a plain loop over its rows, parallel decoding against any-order, and a
+source of randomness per row (with which a seed fixes each text) against one for the whole batch.
 
 python benchmarks/bench_samplers.py [--quick] [--json]
 
@@ -8,13 +9,15 @@ forward with the full head, softmax, multinomial. The model is the bundled one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from common import Ratio, bf16_speedup, machine, parser, ratio, show, turns
 
 import anyorder
 from anyorder.conditionals import ModelConditionals
-from anyorder.samplers import any_order, parallel, run
-from anyorder.types import Sampler
+from anyorder.samplers import Seeds, any_order, parallel, run
+from anyorder.types import Randomness, Sampler
 
 ROWS, LENGTH, STEPS = 16, 128, 16
 FIRST = 100  # each text begins with a token of its own, so that no two rows are ever the same
@@ -39,10 +42,10 @@ def plain_loop(model: torch.nn.Module, mask: int, positions: int) -> None:
             tokens[0, position] = torch.multinomial(probabilities, 1, generator=generator)[0]
 
 
-def sample(sampler: Sampler, steps: int | None = None) -> None:
+def sample(sampler: Sampler[Any], steps: int | None = None, generator: Randomness | None = None) -> None:
     tokens = (FIRST + torch.arange(ROWS))[:, None].repeat(1, LENGTH)
     free = torch.arange(LENGTH).expand(ROWS, -1) > 0
-    run(sampler, tokens, free, generator=torch.Generator().manual_seed(0), steps=steps)
+    run(sampler, tokens, free, generator=generator or Seeds(0, range(ROWS)), steps=steps)
 
 
 def measure(dtype: torch.dtype, label: str, target: float, repeats: int, positions: int) -> list[Ratio]:
@@ -51,6 +54,7 @@ def measure(dtype: torch.dtype, label: str, target: float, repeats: int, positio
         {
             "plain": lambda: plain_loop(c.model, c.mask_id, positions),
             "any-order": lambda: sample(any_order(c), positions),
+            "one generator": lambda: sample(any_order(c), positions, torch.Generator().manual_seed(0)),
             "parallel": lambda: sample(parallel(c, steps=STEPS)),
             "parallel, random": lambda: sample(parallel(c, steps=STEPS, commit="random")),
         },
@@ -62,6 +66,7 @@ def measure(dtype: torch.dtype, label: str, target: float, repeats: int, positio
     against = f"parallel in {STEPS} steps against any-order in {LENGTH}"
     return [
         ratio(f"any-order against a plain loop, {label}", seconds["plain"], seconds["any-order"], target),
+        ratio(f"a source per row against one generator, {label}", seconds["one generator"], seconds["any-order"], 0.95),
         ratio(f"{against}, by confidence, {label}", whole, seconds["parallel"], 6.0),
         ratio(f"{against}, at random, {label}", whole, seconds["parallel, random"], 6.0),
     ]

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
+from scipy import stats
 
-from anyorder.conditionals import ModelConditionals, Reread, text_only
+from anyorder.conditionals import ModelConditionals, Reread, random_joint, text_only
 from anyorder.errors import AnyorderError
 from anyorder.samplers import Seeds, adaptive, any_order, gibbs, metropolis, parallel, refine, run, stream, warper
+
+SKELETON = Path(__file__).parents[2] / "docs" / "skeleton_sampler.py"
+
+
+def skeleton():
+    """The sampler that docs/adding-a-sampler.md tells to copy."""
+    spec = importlib.util.spec_from_file_location("skeleton_sampler", SKELETON)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.sweep
+
+
+sweep = skeleton()
 
 # name -> (factory, steps to make; None: to the end)
 SAMPLERS = {
@@ -28,6 +45,7 @@ SAMPLERS = {
     "refine random": (lambda c: refine(c, steps=4, start="random", greedy=False), None),
     "refine given": (lambda c: refine(c, steps=4, start="given"), None),
     "metropolis": (lambda c: metropolis(c), 14),
+    "the skeleton": (lambda c: sweep(c), None),
     "adaptive": (lambda c: adaptive(c, block=2, blocks=2, threshold=0.3), 8),
 }
 
@@ -197,3 +215,14 @@ def test_bad_shapes_are_refused(batch):
         run(any_order(model), tokens, free.long(), generator=generator())
     with pytest.raises(AnyorderError, match="negative"):
         run(any_order(model), tokens, free, generator=generator(), steps=-1)
+
+
+@pytest.mark.parametrize("sweeps", [1, 2])
+def test_the_skeleton_draws_from_the_joint(sweeps):
+    table = random_joint(generator(3), 2, 3)
+    tokens = torch.full((4000, 3), table.mask_id)
+    drawn = run(sweep(table, sweeps=sweeps), tokens, tokens == table.mask_id, generator=generator()).tokens
+    counts = torch.bincount(drawn @ torch.tensor([4, 2, 1]), minlength=8)
+    assert stats.chisquare(counts.numpy(), 4000 * table.log_joint.exp().flatten().numpy()).pvalue > 1e-3
+    with pytest.raises(AnyorderError, match="one sweep"):
+        sweep(table, sweeps=0)
