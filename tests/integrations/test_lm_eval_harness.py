@@ -116,6 +116,8 @@ def test_generation_stops_where_it_is_told(tiny_lm: Any) -> None:
     assert len(set(draws)) > 1
     ids = tiny_lm.tokenizer(draws[0], add_special_tokens=False)["input_ids"]
     assert not set(ids) & {0, 2, 3, 4}
+    beside = model.generate_until(instances("generate_until", ("a dog ran to the", sampled), ("the cat", sampled)))
+    assert beside[1] == draws[0], "an answer does not depend on what is asked with it"
 
 
 def write_tasks(folder: Path) -> None:

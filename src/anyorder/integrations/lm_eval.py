@@ -176,8 +176,11 @@ class AnyorderLM(LM):
         new: list[list[int]] = [[] for _ in contexts]
         texts, open_ = [""] * len(contexts), list(range(len(contexts)))
         # An answer depends on its context, whatever is asked with it; a context asked again gets other draws.
-        asked: Counter[str] = Counter()
-        names = [(context, asked.update([context]) or asked[context]) for context in contexts]
+        times: Counter[str] = Counter()
+        names = []
+        for context in contexts:
+            times[context] += 1
+            names.append((context, times[context]))
         while open_ := [i for i in open_ if len(new[i]) < limit and not any(s and s in texts[i] for s in stops)]:
             for part in _chunks(open_, 64):
                 rows = [self._blank(given[i] + new[i], limit - len(new[i])) for i in part]
