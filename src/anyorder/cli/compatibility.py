@@ -10,6 +10,7 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     print_json,
@@ -30,6 +31,7 @@ def compatibility(
     examples: Annotated[int, typer.Option(min=1, help="Lines of a file.")] = 20,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -40,7 +42,7 @@ def compatibility(
     the conditionals and those of the nearest joint (Arnold–Gokhale). Both are zero for a consistent model.
     """
     choose(scheme, ("random", "contiguous"), "scheme")
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.tasks.compatibility import chosen_pairs, compatibilities, summary_of
 
     pairs = chosen_pairs(lm, source, scheme, examples, seed)

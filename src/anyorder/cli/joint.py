@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    RemoteCodeOption,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError, choose
 from anyorder.show.figure import check_plot_path
 
@@ -31,6 +39,7 @@ def joint(
     ] = False,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     json: JsonOption = False,
 ) -> None:
     """The joint distribution over two blanks anywhere in a text.
@@ -44,7 +53,7 @@ def joint(
     every = list(_METHODS) if tail is None else ["mlm", "ag"]
     names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
     check_plot_path(plot)
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.tasks.joint import text_joints
 
     with progress(quiet=json) as bar:
