@@ -27,6 +27,9 @@ PickleOption = Annotated[
 RemoteCodeOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint; only if you trust it.")
 ]
+SpecialOption = Annotated[
+    bool, typer.Option("--special-tokens", help="Let a blank hold special tokens too, as in the paper.")
+]
 ReadingOption = Annotated[
     str,
     typer.Option(

@@ -65,5 +65,6 @@ def _is_masked_lm(model: Any) -> bool:
     """Whether it is a masked LM of a family that transformers, or this package, knows."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    family: Any = MODEL_FOR_MASKED_LM_MAPPING.get(type(getattr(model, "config", None)), ())
+    config: Any = getattr(model, "config", None)
+    family: Any = MODEL_FOR_MASKED_LM_MAPPING.get(type(config), ())
     return is_known_code(model) and isinstance(model, family)
