@@ -14,13 +14,15 @@ from anyorder.models.register import register_when_needed
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     import torch
+    from transformers import PreTrainedTokenizerBase
 
     from anyorder.tasks.lm import MaskedLM
 
 __version__ = "0.1.0"
-__all__ = ["AnyorderError", "MaskedLM", "load"]
+__all__ = ["AnyorderError", "MaskedLM", "load", "wrap"]
 
 register_when_needed()  # AutoModelForMaskedLM knows our architectures from here on; transformers is not imported yet
 
@@ -55,6 +57,37 @@ def load(
         name_or_path, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device, dtype=dtype
     )
     return facade(read, token_budget)
+
+
+def wrap(
+    model: Callable[..., Any],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    mask_id: int | None = None,
+    logits: Callable[[Any], torch.Tensor] | None = None,
+    shift: int = 0,
+    max_length: int | None = None,
+) -> MaskedLM:
+    """Make a language model of a model that is already in memory.
+
+    >>> lm = anyorder.wrap(lambda tokens: my_network(tokens), tokenizer, mask_id=103, max_length=512)
+
+    Args:
+        model: A masked LM of transformers, any other module, or any function from tokens [rows, N] to logits
+            [rows, N, V]. Modules are put in eval mode. Rows of one call have one length, except with families known
+            not to mind.
+        tokenizer: The one it was trained with.
+        mask_id: The id of the mask token; None: what the tokenizer or the model's configuration says.
+        logits: Finds the logits in what the model returns, if they are neither that itself nor its ``logits``.
+        shift: 1 if the logits at a position answer for the next one, as Dream's do.
+        max_length: Tokens of the longest row; None: what the model and its tokenizer say.
+
+    Raises:
+        AnyorderError: There is no mask token, or the tokenizer does not fit the model.
+    """
+    from anyorder.tasks.load import facade, in_memory
+
+    return facade(in_memory(model, tokenizer, mask_id, logits, shift, max_length))
 
 
 def __getattr__(name: str) -> Any:

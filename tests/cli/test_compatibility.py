@@ -26,6 +26,19 @@ def test_every_adjacent_pair_of_a_text(command):
     assert found["summary"]["residual"] > 0
 
 
+def test_special_tokens_count_only_if_asked_for(command):
+    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    for asked in (False, True):
+        # Of so many tokens some are special, wherever they are not left out.
+        status, out, _ = command("the ___ man ___ .", "--top", "97", "--json", *["--special-tokens"] * asked)
+        assert status == 0
+        found = json.loads(out)
+        assert found["settings"]["special_tokens"] is asked
+        assert found["rows"][0]["tokens"] == 97 - (0 if asked else len(special))
+        assert asked or not special & set(found["rows"][0]["worst"])
+    assert "left out (--special-tokens)" in command("the ___ man ___ .", "--top", "4")[1]
+
+
 def test_two_blanks_and_a_file(command, tmp_path):
     status, out, _ = command("the ___ man sat on the ___ .", "--json")
     assert status == 0

@@ -21,6 +21,7 @@ def test_json(command, tiny_lm):
     status, out, _ = command(TEXT, "--top", "3", "--json")
     assert status == 0
     methods = json.loads(out)["methods"]
+    assert json.loads(out)["special_tokens"] is False
     assert set(methods) == {"mlm", "mrf", "mrf-logit", "hcb", "ag"}
     expected = tiny_lm.joint(TEXT, "ag").pairs(3)
     assert [(p["a"], p["b"]) for p in methods["ag"]["pairs"]] == [(a, b) for a, b, _ in expected]
@@ -37,6 +38,15 @@ def test_one_method_as_a_table_and_a_picture(command, tmp_path):
     assert out.startswith("hcb")
     assert "mrf" not in out
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_special_tokens_as_in_the_paper(command, tiny_lm):
+    status, out, _ = command(TEXT, "--method", "ag", "--special-tokens", "--json")
+    assert status == 0
+    assert json.loads(out)["special_tokens"] is True
+    expected = tiny_lm.joint(TEXT, "ag", special_tokens=True).pairs(1)[0][2]
+    assert json.loads(out)["methods"]["ag"]["pairs"][0]["prob"] == pytest.approx(expected)
+    assert "Special tokens: left out (--special-tokens)." in command(TEXT, "--method", "mlm")[1]
 
 
 def test_adaptive(command):

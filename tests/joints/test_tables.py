@@ -38,9 +38,8 @@ def test_of_a_model_against_the_plain_forward(tiny_lm):
     for word in (0, 7, tiny_lm.tokenizer.mask_token_id, v - 1):
         row = tokens.clone()
         row[a], row[b] = tiny_lm.tokenizer.mask_token_id, word
-        mask = (row != tiny_lm.conditionals.pad_id).long()[None]  # padding is never attended to, here as elsewhere
-        with torch.no_grad():
-            logits = tiny_lm.model(input_ids=row[None], attention_mask=mask).logits[0, a]
+        with torch.no_grad():  # padding (0) as a value is a token like any other, as in the authors' code
+            logits = tiny_lm.model(input_ids=row[None]).logits[0, a]
         torch.testing.assert_close(found.log_a_given_b[word], torch.log_softmax(logits, -1), atol=1e-5, rtol=1e-5)
         back = found.log_a_given_b[word] + found.log_z_a_given_b[word]
         torch.testing.assert_close(back, logits, atol=1e-5, rtol=1e-5)

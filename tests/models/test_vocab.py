@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,53 @@ def test_an_antibody_model_with_its_vocab(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = model(input_ids=batch[1:, :4]).logits[0, 2].log_softmax(-1)
     torch.testing.assert_close(log_q[1, 0], expected, atol=1e-4, rtol=0)
+
+
+SMILES = [
+    *("[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "c", "C", "(", ")", "O", "1", "2", "=", "N", ".", "n"),
+    *("Cl", ">>", "-", "[C@H]", "[O-]", "Br", "#", "/", "[nH]", "[Na+]", "%10", "[14C]"),
+]
+
+
+@pytest.mark.parametrize("family", ["albert", "bert"])
+def test_molecules(tmp_path: Path, family: str) -> None:
+    """The layout of a published ALBERT over SMILES: vocab.txt, a pickle, and tokenizer files that say nothing."""
+    model = tiny_model(family, vocab_size=len(SMILES))
+    model.save_pretrained(tmp_path)
+    write(tmp_path / "vocab.txt", SMILES)
+    write(tmp_path / "tokenizer_config.json", ["{}"])
+    names = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]"}
+    write(tmp_path / "special_tokens_map.json", [json.dumps(names | {"mask_token": "[MASK]"})])
+    lm = anyorder.load(tmp_path)
+    text = "C[C@H](Cl)c1c[nH]c1.[Na+]>>BrC%10=O"
+    pieces = re.findall(r"\[[^\]]+\]|%\d\d|Cl|Br|>>|.", text)
+    assert lm.tokenizer.tokenize(text) == pieces
+    score = lm.score(text)
+    assert score.tokens == len(pieces)
+    ids = torch.tensor([[SMILES.index(p) for p in ("[CLS]", *pieces, "[SEP]")]])
+    expected = 0.0
+    with torch.no_grad():
+        for t in range(1, ids.shape[1] - 1):
+            masked = ids.clone()
+            masked[0, t] = SMILES.index("[MASK]")
+            expected += float(model(input_ids=masked).logits[0, t].log_softmax(-1)[ids[0, t]])
+    assert score.log_prob == pytest.approx(expected, abs=1e-3)
+    best = lm.fill("C[C@H](___)c1___[nH]c1", top=1)[0]
+    assert best.text == f"C[C@H]({best.fills[0]})c1{best.fills[1]}[nH]c1"
+
+
+def test_a_tokenizer_config_counts_where_transformers_reads_the_vocabulary(tmp_path: Path) -> None:
+    tiny_model("bert", vocab_size=len(VOCAB)).save_pretrained(tmp_path)
+    write(tmp_path / "vocab.txt", VOCAB)
+    write(tmp_path / "tokenizer_config.json", ['{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}'])
+    assert anyorder.load(tmp_path).tokenizer.tokenize("the Cat") == ["the", "[UNK]"]
+
+
+def test_a_tokenizer_config_without_a_vocabulary(tmp_path: Path) -> None:
+    tiny_model("roberta").save_pretrained(tmp_path)
+    write(tmp_path / "tokenizer_config.json", ["{}"])
+    with pytest.raises(AnyorderError, match="has no tokenizer: save it beside the model"):
+        anyorder.load(tmp_path)
 
 
 def test_word_pieces_are_cased_if_the_vocabulary_is(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.joints import METHODS, adaptive_joint, arnold_gokhale, derive, pair_tables
+from anyorder.joints.tables import PairTables
 from anyorder.tasks.joint import TextJoint, read_pair, text_joints
 from anyorder.text.vocabulary import vocabulary
 
@@ -23,15 +24,43 @@ def test_the_facade_is_the_construction_on_the_text(tiny_lm):
     tokens, a, b = read_pair(tiny_lm, TEXT)
     assert (a, b) == (2, 4)
     tables = pair_tables(tiny_lm.conditionals, tokens, a, b)
-    found = text_joints(tiny_lm, TEXT, list(METHODS))
+    found = text_joints(tiny_lm, TEXT, list(METHODS), special_tokens=True)
     for method in METHODS:
         expected = derive(tables, method)
         assert same(found[method].top(5), expected.top(5))
         torch.testing.assert_close(found[method].marginal(0), expected.marginal(0))
-    joint = tiny_lm.joint(TEXT)
+    joint = tiny_lm.joint(TEXT, special_tokens=True)
     assert joint.method == "ag"
     assert same(joint.top(3), found["ag"].top(3))
     assert joint.vocab_size == tiny_lm.conditionals.vocab_size
+
+
+def test_special_tokens_are_left_out_unless_asked_for(tiny_lm):
+    tokens, a, b = read_pair(tiny_lm, TEXT)
+    text = ~vocabulary(tiny_lm.tokenizer, tiny_lm.conditionals.vocab_size).special
+    assert int((~text).sum()) == 5
+    full = pair_tables(tiny_lm.conditionals, tokens, a, b)
+    given_b, given_a = (t[text][:, text].log_softmax(-1) for t in (full.log_a_given_b, full.log_b_given_a))
+    log_a, log_b = (m[text].log_softmax(-1) for m in (full.log_a, full.log_b))
+    found = text_joints(tiny_lm, TEXT, list(METHODS))
+    for method, joint in found.items():
+        cells = torch.stack([joint.joint.column(t) for t in range(len(text))], 1)
+        torch.testing.assert_close(cells, joint.joint.rows(slice(0, len(text))))
+        assert not cells[~text].isfinite().any()
+        assert not cells[:, ~text].isfinite().any()
+        torch.testing.assert_close(joint.marginal(1).exp(), cells.double().exp().sum(0), atol=1e-5, rtol=1e-4)
+        if method != "mrf-logit":
+            expected = derive(PairTables(given_b, given_a, log_a, log_b), method)
+            torch.testing.assert_close(cells[text][:, text], expected.rows(slice(0, len(log_a))), atol=1e-4, rtol=1e-4)
+    # Raw logits know nothing of the tokens beside them: MRF-logit is its own restriction.
+    whole = derive(full, "mrf-logit").rows(slice(0, len(text)))[text][:, text]
+    mine = found["mrf-logit"].joint.rows(slice(0, len(text)))[text][:, text]
+    torch.testing.assert_close(mine, whole - whole.flatten().logsumexp(0), atol=1e-4, rtol=1e-4)
+    ids = text.nonzero().squeeze(1)
+    assert found["hcb"].to_dict()["pivot"] == (int(ids[log_a.argmax()]), int(ids[log_b.argmax()]))
+    few = tiny_lm.joint(TEXT, tail=1e-6)
+    assert not few.marginal(0)[~text].exp().any()
+    assert float(few.marginal(0).exp().sum()) == pytest.approx(1, abs=1e-3)
 
 
 def test_tokens_by_name(tiny_lm):

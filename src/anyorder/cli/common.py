@@ -24,6 +24,12 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random ch
 PickleOption = Annotated[
     bool, typer.Option("--allow-pickle", help="Also read .bin checkpoints; only for files you trust.")
 ]
+RemoteCodeOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint; only if you trust it.")
+]
+SpecialOption = Annotated[
+    bool, typer.Option("--special-tokens", help="Let a blank hold special tokens too, as in the paper.")
+]
 ReadingOption = Annotated[
     str,
     typer.Option(
@@ -35,11 +41,11 @@ ReadingOption = Annotated[
 ]
 
 
-def load_model(name: str | None, allow_pickle: bool = False) -> MaskedLM:
+def load_model(name: str | None, allow_pickle: bool = False, trust_remote_code: bool = False) -> MaskedLM:
     """The facade for ``--model``, imported only now."""
     import anyorder
 
-    return anyorder.load(name, allow_pickle=allow_pickle)
+    return anyorder.load(name, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
 
 
 def print_json(value: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     print_json,
@@ -19,6 +22,7 @@ from anyorder.cli.score import METHODS
 from anyorder.errors import AnyorderError, choose
 
 if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
     from anyorder.tasks.score import Method
 
 _EXAMPLE = (
@@ -47,6 +51,7 @@ def compare(
     seed: SeedOption = 0,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Compare two sentences, or score files of minimal pairs: accuracy by paradigm and method, with 95 % intervals."""
     from anyorder.tasks.score import Method
@@ -54,22 +59,23 @@ def compare(
     names = [choose(name, METHODS, "method") for name in dict.fromkeys(method or METHODS)]
     methods = [Method(name, samples=samples if name == "bound" else None, seed=seed) for name in names]
     given = sentences or []
+    load = partial(load_model, model, allow_pickle, trust_remote_code)
     if data:
         files = [*data, *given]  # so that `--data *.jsonl` works as the shell expands it
-        _files(files, methods, limit, model, allow_pickle, json)
+        _files(files, methods, limit, load, json)
     elif len(given) == 2:
-        _two(given[0], given[1], methods, model, allow_pickle, json)
+        _two(given[0], given[1], methods, load, json)
     else:
         raise AnyorderError(f"{len(given)} sentences given: give two, in quotes, or files of pairs with --data")
 
 
-def _two(a: str, b: str, methods: list[Method], model: str | None, allow_pickle: bool, json: bool) -> None:
+def _two(a: str, b: str, methods: list[Method], load: Callable[[], MaskedLM], json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from anyorder.studies.minimal_pairs import compare as compare_two
 
-    rows = compare_two(load_model(model, allow_pickle), a, b, methods)
+    rows = compare_two(load(), a, b, methods)
     if json:
         print_json({"a": a, "b": b, "methods": [row.to_dict() for row in rows]})
         return
@@ -83,7 +89,7 @@ def _two(a: str, b: str, methods: list[Method], model: str | None, allow_pickle:
 
 
 def _files(
-    files: list[str], methods: list[Method], limit: int | None, model: str | None, allow_pickle: bool, json: bool
+    files: list[str], methods: list[Method], limit: int | None, load: Callable[[], MaskedLM], json: bool
 ) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -91,7 +97,7 @@ def _files(
     from anyorder.studies.minimal_pairs import accuracies, read_pairs
 
     pairs = [pair for path in files for pair in read_pairs(path, limit)]
-    lm = load_model(model, allow_pickle)
+    lm = load()
     with progress() as bar:
         tasks: dict[str, Any] = {m.name: bar.add_task(m.name, total=None) for m in methods}
         rows = accuracies(

@@ -10,7 +10,9 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    RemoteCodeOption,
     SeedOption,
+    SpecialOption,
     load_model,
     print_json,
     progress,
@@ -28,8 +30,10 @@ def compatibility(
     top: Annotated[int, typer.Option(min=2, help="Most probable tokens of each position to look at.")] = 20,
     scheme: Annotated[str, typer.Option(help="Pairs of a file: random or contiguous, one a line.")] = "contiguous",
     examples: Annotated[int, typer.Option(min=1, help="Lines of a file.")] = 20,
+    special_tokens: SpecialOption = False,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -40,18 +44,21 @@ def compatibility(
     the conditionals and those of the nearest joint (Arnold–Gokhale). Both are zero for a consistent model.
     """
     choose(scheme, ("random", "contiguous"), "scheme")
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.tasks.compatibility import chosen_pairs, compatibilities, summary_of
 
     pairs = chosen_pairs(lm, source, scheme, examples, seed)
     with progress(quiet=json) as bar:
-        rows = list(bar.track(compatibilities(lm, pairs, top), total=len(pairs), description="pairs"))
+        found = compatibilities(lm, pairs, top, special_tokens=special_tokens)
+        rows = list(bar.track(found, total=len(pairs), description="pairs"))
     summary = summary_of(rows)
     settings = {"model": lm.name, "source": source, "top": top, "scheme": scheme, "seed": seed, "pairs": len(rows)}
+    settings["special_tokens"] = special_tokens
     if json:
         print_json({"rows": rows, "summary": summary, "settings": settings})
     else:
         _print(rows, summary)
+        print("Special tokens: " + ("in, as in the paper." if special_tokens else "left out (--special-tokens)."))
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:

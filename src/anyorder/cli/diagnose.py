@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, PickleOption, SeedOption, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, PickleOption, RemoteCodeOption, SeedOption, load_model, print_json, progress
 from anyorder.errors import AnyorderError
 from anyorder.show.figure import check_plot_path
 
@@ -41,6 +41,7 @@ def diagnose(
     seed: SeedOption = 0,
     json: JsonOption = False,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Diagnose a model: dependence between positions, safe block sizes, Gibbs chains, and stutter.
 
@@ -71,7 +72,7 @@ def diagnose(
     lines = [line for line in Source(data, column) if line.strip()]
     if not lines:
         raise AnyorderError(f"{data} holds no text: give a file with a text a line")
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     found: Diagnosis | None = None
     interrupted = False
     with progress(quiet=json) as bar:

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    RemoteCodeOption,
+    SeedOption,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError
 
 _EPILOG = "Example: anyorder evaluate characters --data texts.txt --limit 200 --json"
@@ -30,6 +39,7 @@ def evaluate_characters(
     seed: SeedOption = 0,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     json: JsonOption = False,
 ) -> None:
     """The any-order bound on held-out texts in nats per character, with 95 % intervals over texts."""
@@ -44,7 +54,7 @@ def evaluate_characters(
         raise AnyorderError(f"the held-out share is between 0 and 1, not {share}: try 0.01")
     files = [(path, None) for path in data or []] + [(path, share) for path in held_out or []]
     sets = {str(path): paragraphs(path, part, limit) for path, part in files}
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     rows = []
     with progress(json) as bar:
         for name, texts in sets.items():

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    RemoteCodeOption,
+    SeedOption,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError
 
 if TYPE_CHECKING:
@@ -36,6 +45,7 @@ def generation(
     seed: SeedOption = 0,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Quality and time of parallel, refine and Gibbs against their number of steps, beside any-order and real text.
@@ -48,7 +58,7 @@ def generation(
         raise AnyorderError(f"cannot read the steps {steps!r}: write them as 4,8,16") from None
     if out is not None and not out.parent.is_dir():
         raise AnyorderError(f"no folder {out.parent} to write into: create it first")
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.studies.generation import masked_writers, real_texts, study
     from anyorder.studies.judge import load_judge
 

@@ -11,6 +11,7 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     print_json,
@@ -51,6 +52,7 @@ def evaluate_pairwise(
     plot: Annotated[Path | None, typer.Option(help="Write pairwise NLL against token distance to this file.")] = None,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -69,7 +71,7 @@ def evaluate_pairwise(
         raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
     choose(scheme, ("random", "contiguous"), "scheme")
     check_plot_path(plot)
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.files.journal import Journal
     from anyorder.studies.pairwise import by_distance, run, table
     from anyorder.tasks.pairs import draw_examples

@@ -11,6 +11,7 @@ from anyorder.cli.common import (
     JsonOption,
     ModelOption,
     PickleOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     print_json,
@@ -52,6 +53,7 @@ def fill(
     ] = False,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fill every blank of a text *jointly*; completions ranked by their joint log-probability.
@@ -59,7 +61,7 @@ def fill(
     Example: anyorder fill "The ___ sat on the ___{1-3}." --top 3
     """
     choose(method, METHODS, "method")
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     with progress() as bar:
         task = bar.add_task("filling", total=None)
         completions = lm.fill(

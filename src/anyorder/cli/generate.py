@@ -15,6 +15,7 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     ReadingOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     print_json,
@@ -106,6 +107,7 @@ def generate(
     ] = False,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Generate text in any word order, around any words that are given.
@@ -122,7 +124,7 @@ def generate(
         "schedule": schedule, "epsilon": epsilon, "start": start, "draft": draft,
     }  # fmt: skip
     options_of(sampler, of_sampler)
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.tasks.generate import generations, plan
 
     with _notes():

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    RemoteCodeOption,
+    SpecialOption,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError, choose
 from anyorder.show.figure import check_plot_path
 
@@ -26,17 +35,19 @@ def joint(
         float | None,
         typer.Option(help="Ask only for rows that carry mass; the mass outside is known to this precision (ag, mlm)."),
     ] = None,
+    special_tokens: SpecialOption = False,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Let words the tokenizer cannot represent stand.")
     ] = False,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
     json: JsonOption = False,
 ) -> None:
     """The joint distribution over two blanks anywhere in a text.
 
-    By default over the whole vocabulary, by all five constructions of Torroba Hennigen & Kim (2023): the product of
-    the model's answers (mlm), two Markov random fields (mrf, mrf-logit), Hammersley–Clifford–Besag (hcb) and
+    By default over all tokens that can be text, by all five constructions of Torroba Hennigen & Kim (2023): the product
+    of the model's answers (mlm), two Markov random fields (mrf, mrf-logit), Hammersley–Clifford–Besag (hcb) and
     Arnold–Gokhale (ag), whose conditionals are nearest to the model's.
     """
     if tail is not None and not 0 < tail < 1:
@@ -44,13 +55,19 @@ def joint(
     every = list(_METHODS) if tail is None else ["mlm", "ag"]
     names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
     check_plot_path(plot)
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     from anyorder.tasks.joint import text_joints
 
     with progress(quiet=json) as bar:
         task = bar.add_task("asking the model", total=2 * lm.conditionals.vocab_size)
         joints = text_joints(
-            lm, text, names, tail=tail, allow_unknown=allow_unknown, report=lambda rows: bar.advance(task, rows)
+            lm,
+            text,
+            names,
+            tail=tail,
+            special_tokens=special_tokens,
+            allow_unknown=allow_unknown,
+            report=lambda rows: bar.advance(task, rows),
         )
     if plot is not None:
         from anyorder.show.joint_plot import heat_map
@@ -58,9 +75,11 @@ def joint(
         heat_map(joints, plot, title=text)
     if json:
         methods = {name: found.to_dict(top) for name, found in joints.items()}
-        print_json({"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size, "methods": methods})
+        said = {"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size}
+        print_json(said | {"special_tokens": special_tokens, "methods": methods})
     else:
         _print(joints, top)
+        print("Special tokens: " + ("in, as in the paper." if special_tokens else "left out (--special-tokens)."))
         if plot is not None:
             print(f"heat map: {plot}")
 

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOption, PickleOption, SeedOption, load_model, print_json
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOption,
+    PickleOption,
+    RemoteCodeOption,
+    SeedOption,
+    load_model,
+    print_json,
+)
 from anyorder.errors import AnyorderError, choose
 
 
@@ -28,6 +36,7 @@ def lm_eval(
     seed: SeedOption = 0,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Evaluate on tasks of the lm-evaluation-harness (the extra lm-eval)."""
     choose(method, ("chain", "bound"), "method")
@@ -53,7 +62,7 @@ def lm_eval(
         manager = TaskManager(include_path=own)
         if not known(manager):
             raise AnyorderError(f"not all of {tasks} are tasks: see lm_eval --tasks list, or give --include-path")
-    lm = AnyorderLM(load_model(model, allow_pickle), method=method, samples=samples, seed=seed)
+    lm = AnyorderLM(load_model(model, allow_pickle, trust_remote_code), method=method, samples=samples, seed=seed)
     results: Any = simple_evaluate(
         model=lm,
         tasks=list(names),

@@ -14,6 +14,7 @@ from anyorder.cli.common import (
     ModelOption,
     PickleOption,
     ReadingOption,
+    RemoteCodeOption,
     SeedOption,
     load_model,
     progress,
@@ -60,6 +61,7 @@ def score(
     seed: SeedOption = 0,
     model: ModelOption = None,
     allow_pickle: PickleOption = False,
+    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Score texts: log-probabilities in nats, one result a line, in the order of the input.
 
@@ -83,7 +85,7 @@ def score(
     if file != "-":
         # Read once before anything is written: a bad line at the end should not cost the work before it.
         total = sum(1 for _ in source)
-    lm = load_model(model, allow_pickle)
+    lm = load_model(model, allow_pickle, trust_remote_code)
     settings = {
         "model": lm.name,
         "method": method,

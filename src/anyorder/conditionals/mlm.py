@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from anyorder.errors import AnyorderError
+from anyorder.models.families import make_ready, takes_padding, width_of
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 
@@ -39,10 +40,11 @@ class ModelConditionals:
 
     The backbone runs once over each distinct row; the LM head (families in ``heads.py``) and the last feed-forward
     (``narrow.py``) run only where something is asked. Rows are sorted by length and cut into micro-batches of at most
-    ``token_budget`` tokens, so memory does not grow with the number of rows beyond the answer itself.
+    ``token_budget`` tokens, so memory does not grow with the number of rows beyond the answer itself. Families whose
+    answers change with padding (``families.py``) get micro-batches of one length.
 
     Args:
-        model: an ``AutoModelForMaskedLM``, in eval mode.
+        model: an ``AutoModelForMaskedLM``, or a :class:`anyorder.models.wrapped.Wrapped`, in eval mode.
         mask_id: the id of the mask token.
         pad_id: the id shorter rows end in; it is never attended to. None: every row is full.
         max_length: the longest row the model can take, special tokens included.
@@ -65,11 +67,10 @@ class ModelConditionals:
         self.token_budget = token_budget
         self._head = head_of(model)
         self._narrow = None if self._head is None else narrow(model)
+        self._pads = takes_padding(model)
         if self._head is None:
-            _say_once(type(model).__name__)
-        with torch.inference_mode():
-            probe = torch.full((1, 1), mask_id, device=model.device)
-            self.vocab_size: int = model(input_ids=probe).logits.shape[-1]
+            _say_once(type(getattr(model, "inner", model)).__name__)
+        self.vocab_size: int = width_of(model)
 
     def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """log q(x_t | observed), [B, K, V] in float32 on the device of ``tokens``."""
@@ -99,19 +100,9 @@ class ModelConditionals:
     @torch.inference_mode()
     def logit_rows(self, rows: Tensor, position: int) -> tuple[Tensor, Tensor]:
         """(log q [n, V], log z [n]) at one position of rows [n, N] of one length; see ``types.LogitRows``."""
-        rows = rows.to(self.model.device)
-        mask = None if self.pad_id is None else rows != self.pad_id
-        if mask is not None and bool(mask.all()):
-            mask = None  # attention without a mask is faster; padding stands here only as a value of its own
-        if self._narrow is not None and self._head is not None:
-            asked = torch.arange(len(rows), device=rows.device) * rows.shape[1] + position
-            logits = self._head(self.model, self._narrow(input_ids=rows, attention_mask=mask, asked=asked)[0])
-        elif self._head is not None:
-            states = self.model.base_model(input_ids=rows, attention_mask=mask)[0][:, position]
-            logits = self._head(self.model, states)
-        else:
-            logits = self.model(input_ids=rows, attention_mask=mask).logits[:, position]
-        logits = logits.float()
+        # Every token is attended to, padding too: in rows of one length it can only be a value of its own.
+        asked = torch.arange(len(rows), device=rows.device) * rows.shape[1] + position
+        logits = self._logits(self._run(rows, asked, None))
         # log_softmax takes a third of logsumexp's time; the best token, which is never -inf, gives the normaliser away.
         log_q = torch.log_softmax(logits, -1)
         log_z = logits.amax(-1) - log_q.amax(-1)
@@ -144,13 +135,14 @@ class ModelConditionals:
 
         order = torch.argsort(row, stable=True)  # questions in the order of the rows that answer them
         row, position, slot = row[order], position[order], slot[order]
-        for start, stop in micro_batches(length.tolist(), self.token_budget):
+        for start, stop in micro_batches(length.tolist(), self.token_budget, alike=not self._pads):
             first, last = torch.searchsorted(row, torch.tensor([start, stop], device=row.device)).tolist()
             part = rows[start:stop, : int(length[stop - 1])]
             question = (row[first:last] - start) * part.shape[1] + position[first:last]
             # The same question of the same text needs the head once.
             question, inverse = torch.unique(question, return_inverse=True)
-            yield self._run(part, question), inverse, slot[first:last]
+            mask = None if self.pad_id is None or not self._pads else part != self.pad_id
+            yield self._run(part, question, mask), inverse, slot[first:last]
 
     def _check(self, tokens: Tensor, row: Tensor, position: Tensor) -> Tensor:
         """Refuse questions that have no answer; returns the true length of each row, [B]."""
@@ -167,19 +159,29 @@ class ModelConditionals:
         refuse_long(int(lengths[row].max()), self.max_length)
         return lengths
 
-    def _run(self, tokens: Tensor, question: Tensor) -> Tensor:
+    def _run(self, tokens: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
         """What the head needs, or without one the logits, at flat positions ``question`` of one micro-batch [b, n]."""
         question, tokens = question.to(self.model.device), tokens.to(self.model.device)
-        mask = None if self.pad_id is None else (tokens != self.pad_id).long()
+        # Attention without a mask is faster; DeBERTa-v2 subtracts the mask from 1, which a bool does not allow.
+        mask = None if mask is None or bool(mask.all()) else mask.long().to(self.model.device)
+        make_ready(self.model)
         if self._narrow is not None:
             return self._narrow(input_ids=tokens, attention_mask=mask, asked=question)[0]  # [U, H]
         if self._head is not None:
             return self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
-        return self.model(input_ids=tokens, attention_mask=mask).logits.flatten(0, 1)[question]  # [U, V]
+        logits = self.model(input_ids=tokens, attention_mask=mask).logits
+        # [U, V]. Perceiver answers for all the positions it has, whatever the length.
+        return logits[:, : tokens.shape[1]].flatten(0, 1)[question]
 
     def _logits(self, states: Tensor) -> Tensor:
         """[U, H] -> [U, V] in float32."""
-        return (states if self._head is None else self._head(self.model, states)).float()
+        logits = states if self._head is None else self._head(self.model, states)
+        if logits.shape[-1] != self.vocab_size:
+            raise AnyorderError(
+                f"the model reads {self.vocab_size} tokens and answers for {logits.shape[-1]}: it is no masked LM "
+                "over one vocabulary"
+            )
+        return logits.float()
 
     def _write(self, answer: Tensor, states: Tensor, inverse: Tensor, slot: Tensor) -> None:
         """Write log q of one micro-batch's questions at ``slot``."""
@@ -204,11 +206,18 @@ class ModelConditionals:
                 answer[slot[mine]] = log_q[inverse[mine] - first]
 
 
-def micro_batches(lengths: list[int], budget: int) -> list[tuple[int, int]]:
-    """Cut rows sorted by length into [start, stop) ranges of at most ``budget`` padded tokens, or of one row."""
+def micro_batches(lengths: list[int], budget: int, alike: bool = False) -> list[tuple[int, int]]:
+    """Cut rows sorted by length into [start, stop) ranges of at most ``budget`` padded tokens, or of one row.
+
+    With ``alike`` the rows of a range have one length.
+    """
     cuts, start = [], 0
     for stop in range(1, len(lengths) + 1):
-        if stop == len(lengths) or (stop + 1 - start) * lengths[stop] > budget:
+        if (
+            stop == len(lengths)
+            or (stop + 1 - start) * lengths[stop] > budget
+            or (alike and lengths[stop] != lengths[start])
+        ):
             cuts.append((start, stop))
             start = stop
     return cuts

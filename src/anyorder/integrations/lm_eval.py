@@ -47,6 +47,7 @@ class AnyorderLM(LM):
             blanks behind them, so that the model does not take the end of the block for the end of the text.
         seed: of the bound and of sampling.
         allow_pickle: also read ``.bin`` checkpoints.
+        trust_remote_code: run code that comes with the checkpoint.
         batch_size: accepted because the harness passes it; batches are made by a token budget.
         device: where a checkpoint is loaded.
     """
@@ -60,6 +61,7 @@ class AnyorderLM(LM):
         block: int = 16,
         seed: int = 0,
         allow_pickle: bool = False,
+        trust_remote_code: bool = False,
         batch_size: int | str | None = None,
         max_batch_size: int | None = None,
         device: str | None = None,
@@ -70,7 +72,9 @@ class AnyorderLM(LM):
         import anyorder
 
         if pretrained is None or isinstance(pretrained, str):
-            pretrained = anyorder.load(pretrained, allow_pickle=allow_pickle, device=device)
+            pretrained = anyorder.load(
+                pretrained, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device
+            )
         self.lm: MaskedLM = pretrained
         self.method = Method(method, samples=samples if method == "bound" else None, seed=seed)
         self.block = block

@@ -60,7 +60,15 @@ class Compatibility:
         return asdict(self)
 
 
-def compatibility(conditionals: Conditionals, tokens: Tensor, a: int, b: int, *, top: int | None = 20) -> Compatibility:
+def compatibility(
+    conditionals: Conditionals,
+    tokens: Tensor,
+    a: int,
+    b: int,
+    *,
+    top: int | None = 20,
+    allowed: Tensor | None = None,
+) -> Compatibility:
     """The rectangle test and the residual for positions a and b of one text.
 
     Args:
@@ -70,11 +78,14 @@ def compatibility(conditionals: Conditionals, tokens: Tensor, a: int, b: int, *,
         b: the second position.
         top: tokens of each position, the most probable with both masked; their conditionals are taken given that they
             are among them. None for the whole vocabulary.
+        allowed: [V] bool, the tokens to choose from; None: all.
     """
     check_pair(len(tokens), a, b)
-    v = conditionals.vocab_size
+    v = conditionals.vocab_size if allowed is None else int(allowed.sum())
     k = v if top is None else max(2, min(top, v))
     log_a, log_b = masked_marginals(conditionals, tokens, a, b)
+    if allowed is not None:
+        log_a, log_b = (m.masked_fill(~allowed, -torch.inf) for m in (log_a, log_b))
     ids_a, ids_b = (m.topk(k).indices for m in (log_a, log_b))
     ab, ba = (
         torch.cat([answer.log_q[:, mine].double() for answer in conditional_rows(conditionals, tokens, *where, given)])

@@ -78,7 +78,8 @@ def adaptive_joint(
     # rows of q(b|a), indexed by a, and of q(a|b), indexed by b
     known = (_Direction(conditionals, tokens, a, b, report), _Direction(conditionals, tokens, b, a, report))
     for side in (0, 1):
-        wanted = masked[side].topk(min(start, conditionals.vocab_size)).indices
+        # What cannot stand there (restricted conditionals) is never in the support.
+        wanted = masked[side].topk(min(start, int(masked[side].isfinite().sum()))).indices
         known[side].ask(wanted if include is None else torch.cat([wanted, torch.tensor([include[side]])]))
     probes = [_Probes(known[side], known[1 - side].ids, masked[side], generator) for side in (0, 1)]
     for sample in probes:

@@ -34,32 +34,42 @@ class PairTables:
 
 
 def pair_tables(
-    conditionals: Conditionals, tokens: Tensor, a: int, b: int, *, report: Callable[[int], object] = lambda rows: None
+    conditionals: Conditionals,
+    tokens: Tensor,
+    a: int,
+    b: int,
+    *,
+    values: Tensor | None = None,
+    report: Callable[[int], object] = lambda rows: None,
 ) -> PairTables:
-    """Ask the model for both tables over the whole vocabulary: V rows in each direction.
+    """Ask the model for both tables over the whole vocabulary, V rows in each direction, or over some of its tokens.
 
     Args:
         conditionals: the model.
         tokens: [N] the text; what stands at a and b does not matter.
         a: the first position.
         b: the second position.
+        values: [v] ids of the tokens that the tables are over, given that both positions hold one of them; None: all.
         report: called with the number of rows just finished, for a progress bar.
 
     Raises:
         AnyorderError: the tables would not fit in memory.
     """
     check_pair(len(tokens), a, b)
-    check_memory(conditionals.vocab_size)
+    check_memory(conditionals.vocab_size if values is None else len(values))
     log_a, log_b = masked_marginals(conditionals, tokens, a, b)
+    if values is not None:
+        log_a, log_b = log_a[values].log_softmax(-1), log_b[values].log_softmax(-1)
     # Both are laid out [a, b], as the constructions read them; the first is handed out transposed.
-    ab, z_a = _table(conditionals, tokens, vary=b, ask=a, transposed=True, report=report)
-    ba, z_b = _table(conditionals, tokens, vary=a, ask=b, transposed=False, report=report)
+    ab, z_a = _table(conditionals, tokens, values, vary=b, ask=a, transposed=True, report=report)
+    ba, z_b = _table(conditionals, tokens, values, vary=a, ask=b, transposed=False, report=report)
     return PairTables(ab.T, ba, log_a, log_b, z_a, z_b)
 
 
 def _table(
     conditionals: Conditionals,
     tokens: Tensor,
+    values: Tensor | None,
     *,
     vary: int,
     ask: int,
@@ -67,10 +77,15 @@ def _table(
     report: Callable[[int], object],
 ) -> tuple[Tensor, Tensor | None]:
     """(log q [V, V], log z [V] or None), filled a micro-batch at a time so that nothing else of that size exists."""
-    v = conditionals.vocab_size
+    given = torch.arange(conditionals.vocab_size) if values is None else values
+    v = len(given)
     table: Tensor | None = None
     log_z: Tensor | None = None
-    for part, log_q, z in conditional_rows(conditionals, tokens, vary, ask, torch.arange(v)):
+    for part, log_q, z in conditional_rows(conditionals, tokens, vary, ask, given):
+        if values is not None:
+            log_q = log_q[:, values]
+            among = log_q.logsumexp(-1)  # the rest of the row's mass is left out, and the logits stay what they are
+            log_q, z = log_q - among[:, None], None if z is None else z + among
         if table is None:
             table = torch.empty(v, v, dtype=log_q.dtype)
             log_z = None if z is None else torch.empty(v, dtype=z.dtype)

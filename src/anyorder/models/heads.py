@@ -63,8 +63,13 @@ _HEADS: dict[str, Head] = {
 }
 
 
+def is_known_code(model: Any) -> bool:
+    """Whether ``model`` is what its ``model_type`` says: transformers' own class, or ours."""
+    return type(model).__module__.partition(".")[0] in _KNOWN_CODE
+
+
 def head_of(model: Any) -> Head | None:
     """The LM head of ``model`` as a function of hidden states; None if its family is not known to split there."""
-    if type(model).__module__.partition(".")[0] not in _KNOWN_CODE:
+    if not is_known_code(model):
         return None
     return _HEADS.get(model.config.model_type)

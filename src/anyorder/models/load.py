@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
+from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, rows_of, with_mask
+from anyorder.models.remote import REMOTE_ERRORS, remote_class, remote_reference, wrap_remote
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BUNDLED = Path(__file__).parent / "assets" / "mini"
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
-_NO_LIMIT = 10**6  # tokenizers that know no maximum say 1e30
 
 
 @dataclass(frozen=True)
 class Loaded:
     """What a checkpoint holds, checked and ready to answer."""
 
-    model: PreTrainedModel
+    model: PreTrainedModel  # or a Wrapped, which is called in the same way
     tokenizer: PreTrainedTokenizerBase
     name: str
     mask_id: int
@@ -50,18 +50,26 @@ def read_checkpoint(
     path, name = _locate(name_or_path)
     with _quiet():
         config = _config(path, name, trust_remote_code)
-        tokenizer = _tokenizer(path, name, trust_remote_code)
-        model, _ = _model(path, name, config, allow_pickle, trust_remote_code, dtype or torch.float32)
-    mask_id = int(tokenizer.mask_token_id)
-    embeddings: Any = model.get_input_embeddings()
-    if mask_id >= embeddings.num_embeddings:
-        raise AnyorderError(
-            f"{name}: the tokenizer's mask token has id {mask_id}, but the model knows only "
-            f"{embeddings.num_embeddings} tokens: save the tokenizer the model was trained with beside it"
-        )
+        tokenizer = read_tokenizer(path, name, trust_remote_code)
+        tokenizer, mask_id = with_mask(tokenizer, getattr(config, "mask_token_id", None), name)
+        remote = remote_class(path, config) if trust_remote_code else None
+        model, _ = _model(path, name, config, allow_pickle, remote, dtype or torch.float32)
+    check_fit(tokenizer, mask_id, rows_of(model), name)
     model.to(device or "cpu").eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
-    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else config.pad_token_id
-    return Loaded(model, tokenizer, name, mask_id, pad_id, max_length(model, tokenizer))
+    longest = max_length(model, tokenizer)
+    ready: Any = model if remote is None else wrap_remote(model, mask_id, longest, name)
+    return Loaded(ready, tokenizer, name, mask_id, padding(tokenizer, config, mask_id), longest)
+
+
+def padding(tokenizer: PreTrainedTokenizerBase, config: Any, mask_id: int) -> int | None:
+    """The id that shorter rows may end in; None if there is none that cannot be taken for text."""
+    pad_id = tokenizer.pad_token_id
+    if pad_id is None:
+        pad_id = getattr(config, "pad_token_id", None)
+    # Where padding is the end of a text or the mask as well, only whole rows can be told from shorter ones.
+    if pad_id is None or pad_id == mask_id or tokenizer("a")["input_ids"][-1:] == [pad_id]:
+        return None
+    return int(pad_id)
 
 
 class Encoder(NamedTuple):
@@ -79,8 +87,8 @@ def load_encoder(name_or_path: str | os.PathLike[str]) -> Encoder:
     path, name = _locate(name_or_path)
     with _quiet():
         config = _config(path, name, trust_remote_code=False)
-        tokenizer = _tokenizer(path, name, trust_remote_code=False, mask_needed=False)
-        model, missing = _model(path, name, config, False, False, torch.float32, head_needed=False)
+        tokenizer = read_tokenizer(path, name, trust_remote_code=False)
+        model, missing = _model(path, name, config, False, None, torch.float32, head_needed=False)
     return Encoder(model, tokenizer, missing)
 
 
@@ -108,14 +116,25 @@ def _locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
 
 def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     """The configuration of a masked LM; a causal or encoder-decoder model is refused before reading weights."""
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+    from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
 
     try:
+        said, _ = PreTrainedConfig.get_config_dict(path)
+        code = said.get("auto_map") or {}
+        if code and not trust_remote_code and said.get("model_type") not in CONFIG_MAPPING:
+            files = sorted({f"{str(entry).rpartition('.')[0]}.py" for entry in code.values()})
+            raise AnyorderError(
+                f"{name} comes with code of its own ({', '.join(files)}): read it, and if you trust it allow it with "
+                "trust_remote_code=True (--trust-remote-code)"
+            )
         config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError) as error:
-        raise AnyorderError(f"cannot read the configuration of {name}: {_first_line(error)}") from error
-    remote = trust_remote_code and "AutoModelForMaskedLM" in (getattr(config, "auto_map", None) or {})
-    known = type(config) in MODEL_FOR_MASKED_LM_MAPPING or remote
+    except AnyorderError:
+        raise
+    except REMOTE_ERRORS as error:
+        raise AnyorderError(f"cannot read the configuration of {name}: {first_line(error)}") from error
+    if trust_remote_code and remote_reference(config) is not None:
+        return config
+    known = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     if not known or getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False):
         raise AnyorderError(
             f"{name} is not a masked LM ({config.model_type}): choose an encoder trained with a mask token, "
@@ -131,38 +150,12 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     return config
 
 
-def _tokenizer(path: str, name: str, trust_remote_code: bool, mask_needed: bool = True) -> PreTrainedTokenizerBase:
-    """The tokenizer beside the model, which must have a mask token unless the model is to get another one."""
-    from transformers import AutoTokenizer
-
-    from anyorder.models.vocab import tokenizer_from_vocab
-
-    folder = Path(path)
-    has_files = any((folder / file).exists() for file in _TOKENIZER_FILES)
-    if folder.is_dir() and not has_files and (folder / "vocab.txt").exists():
-        tokenizer = tokenizer_from_vocab(folder / "vocab.txt")
-    elif folder.is_dir() and not has_files:
-        # transformers would answer with an empty vocabulary and no word of warning.
-        raise AnyorderError(f"{name} has no tokenizer: save it beside the model (tokenizer.save_pretrained)")
-    else:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            raise AnyorderError(f"cannot read the tokenizer of {name}: {_first_line(error)}") from error
-    if mask_needed and tokenizer.mask_token_id is None:
-        raise AnyorderError(
-            f"the tokenizer of {name} has no mask token: choose a masked-LM checkpoint, or set tokenizer.mask_token "
-            "to the token it was trained with and save it again"
-        )
-    return tokenizer
-
-
 def _model(
     path: str,
     name: str,
     config: PreTrainedConfig,
     allow_pickle: bool,
-    trust_remote_code: bool,
+    remote: type[PreTrainedModel] | None,
     dtype: torch.dtype,
     head_needed: bool = True,
 ) -> tuple[PreTrainedModel, tuple[str, ...]]:
@@ -184,18 +177,18 @@ def _model(
             )
         raise AnyorderError(f"{name} has no weights: it needs a model.safetensors beside its config.json")
     try:
-        model, info = AutoModelForMaskedLM.from_pretrained(
+        reader: Any = AutoModelForMaskedLM if remote is None else remote
+        model, info = reader.from_pretrained(
             path,
             config=config,
             dtype=dtype,
             use_safetensors=None if allow_pickle else True,
-            trust_remote_code=trust_remote_code,
             output_loading_info=True,
         )
     except SafetensorError as error:
         raise AnyorderError(f"the weights of {name} are damaged ({error}): copy or download the file again") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise AnyorderError(f"cannot read the weights of {name}: {_first_line(error)}") from error
+    except REMOTE_ERRORS as error:
+        raise AnyorderError(f"cannot read the weights of {name}: {first_line(error)}") from error
     missing = sorted(info["missing_keys"])
     if missing:
         backbone = model.base_model_prefix + "."
@@ -214,26 +207,6 @@ def _model(
             f"the weights of {name} hold NaN or infinity: its training diverged; take an earlier checkpoint"
         )
     return model, tuple(missing)
-
-
-def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Tokens of the longest row: the tightest of what the position table, the configuration and the tokenizer allow."""
-    import torch
-
-    limits = [int(getattr(model.config, "max_position_embeddings", None) or _NO_LIMIT)]
-    if tokenizer.model_max_length < _NO_LIMIT:
-        limits.append(int(tokenizer.model_max_length))
-    for module_name, module in model.named_modules():
-        if module_name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its kin count positions from padding_idx + 1.
-            offset = 0 if module.padding_idx is None else module.padding_idx + 1
-            limits.append(module.num_embeddings - offset)
-    return min(limits)
-
-
-def _first_line(error: Exception) -> str:
-    """Errors of transformers run over several lines; the first says what is wrong."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 @contextmanager

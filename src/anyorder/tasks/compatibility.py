@@ -10,6 +10,7 @@ from anyorder.errors import AnyorderError
 from anyorder.joints.compatibility import compatibility
 from anyorder.tasks.joint import read_pair
 from anyorder.tasks.pairs import Example, draw_examples, text_pairs
+from anyorder.text.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -30,11 +31,17 @@ def chosen_pairs(lm: MaskedLM, source: str, scheme: str, examples: int, seed: in
     return pairs
 
 
-def compatibilities(lm: MaskedLM, pairs: Sequence[Example], top: int | None) -> Iterator[dict[str, Any]]:
-    """:func:`anyorder.joints.compatibility.compatibility` of each pair, with tokens in place of their ids."""
+def compatibilities(
+    lm: MaskedLM, pairs: Sequence[Example], top: int | None, *, special_tokens: bool = False
+) -> Iterator[dict[str, Any]]:
+    """:func:`anyorder.joints.compatibility.compatibility` of each pair, with tokens in place of their ids.
+
+    ``special_tokens``: they count among the tokens of a position, as in the paper.
+    """
+    allowed = None if special_tokens else ~vocabulary(lm.tokenizer, lm.conditionals.vocab_size).special
     words = lm.tokenizer.convert_ids_to_tokens
     for example in pairs:
-        result = compatibility(lm.conditionals, example.tokens, example.a, example.b, top=top)
+        result = compatibility(lm.conditionals, example.tokens, example.a, example.b, top=top, allowed=allowed)
         row = result.to_dict() | {"worst": words(list(result.worst))}
         yield {"line": example.line, "gold": words(list(example.gold)), **row}
 

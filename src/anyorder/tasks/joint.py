@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anyorder.conditionals.restricted import Restricted
 from anyorder.errors import AnyorderError, choose
+from anyorder.joints.among import Among
 from anyorder.joints.arnold_gokhale import ArnoldGokhale
 from anyorder.joints.hcb import Hcb
 from anyorder.joints.measures import divergences
@@ -17,9 +19,10 @@ from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.pair import PairJoint
 from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
-from anyorder.joints.tables import check_memory, pair_tables
+from anyorder.joints.tables import pair_tables
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
+from anyorder.types import Conditionals
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -96,7 +99,7 @@ class TextJoint:
         if self.disagreement is not None:
             a_kl, expected = self.disagreement["a_kl"], self.disagreement["expected_kl"]
             said.append(f"KL from the model's conditionals {a_kl:.3f} (mean), {expected:.3f} (expected)")
-        joint = self.joint
+        joint = self.joint.inner if isinstance(self.joint, Among) else self.joint  # who made it
         if isinstance(joint, Hcb):
             said.append("the first blank given the second is the model's own, not the reverse")
         if isinstance(joint, SupportJoint):
@@ -130,6 +133,7 @@ def text_joints(
     methods: Sequence[str] = ("ag",),
     *,
     tail: float | None = None,
+    special_tokens: bool = False,
     allow_unknown: bool = False,
     report: Callable[[int], object] = lambda rows: None,
 ) -> dict[str, TextJoint]:
@@ -141,6 +145,8 @@ def text_joints(
         methods: of :data:`anyorder.joints.METHODS`.
         tail: None for the whole vocabulary; else ask only for the rows that carry mass, until the mass of the pairs
             not examined is known to within this much (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
+        special_tokens: a blank may hold them, as in the paper; else the joint is over the tokens that can be text, and
+            from the model's conditionals given that both blanks hold such a token.
         allow_unknown: let words the tokenizer cannot represent stand as unknown tokens.
         report: called with the number of rows of the model just finished.
     """
@@ -149,21 +155,23 @@ def text_joints(
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     tokens, a, b = read_pair(lm, text, words, allow_unknown=allow_unknown)
     if tail is not None:
-        return _adaptive(lm, tokens, a, b, methods, words, tail, report)
-    check_memory(lm.conditionals.vocab_size)
+        q: Conditionals = lm.conditionals if special_tokens else Restricted(lm.conditionals, ~words.special)
+        return _adaptive(q, tokens, a, b, methods, words, tail, report)
+    values = None if special_tokens else (~words.special).nonzero().squeeze(1)
     with torch.inference_mode():
-        tables = pair_tables(lm.conditionals, tokens, a, b, report=report)
+        tables = pair_tables(lm.conditionals, tokens, a, b, values=values, report=report)
         joints = {method: derive(tables, method) for method in methods}
         out = {}
         for method, (given_b, given_a) in divergences(tables, joints).items():
             expected = joints[method].marginal(1).exp() @ given_b + joints[method].marginal(0).exp() @ given_a
             disagreement = {"a_kl": float(given_b.mean() + given_a.mean()) / 2, "expected_kl": float(expected) / 2}
-            out[method] = TextJoint(joints[method], method, words, disagreement)
+            joint = joints[method] if values is None else Among(joints[method], values, len(words.pieces))
+            out[method] = TextJoint(joint, method, words, disagreement)
     return out
 
 
 def _adaptive(
-    lm: MaskedLM,
+    conditionals: Conditionals,
     tokens: Tensor,
     a: int,
     b: int,
@@ -181,9 +189,9 @@ def _adaptive(
     out = {}
     for method in methods:
         if method == "ag":
-            joint: PairJoint = adaptive_joint(lm.conditionals, tokens, a, b, tail=tail, report=report)
+            joint: PairJoint = adaptive_joint(conditionals, tokens, a, b, tail=tail, report=report)
         else:
-            joint = product(*masked_marginals(lm.conditionals, tokens, a, b))
+            joint = product(*masked_marginals(conditionals, tokens, a, b))
         out[method] = TextJoint(joint, method, words)
     return out
 

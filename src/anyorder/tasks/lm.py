@@ -186,7 +186,7 @@ class MaskedLM:
             text: With two blanks, ``___`` or the model's mask token.
             method: ``mlm`` (the product, eq 1), ``mrf``, ``mrf-logit``, ``hcb`` or ``ag`` (Arnold–Gokhale).
             tail: None for the whole vocabulary; else ask only for the rows that carry mass (``ag``, ``mlm``).
-            options: ``allow_unknown`` and ``report`` of :func:`anyorder.tasks.joint.text_joints`.
+            options: ``special_tokens``, ``allow_unknown`` and ``report`` of :func:`anyorder.tasks.joint.text_joints`.
         """
         from anyorder.tasks.joint import text_joints
 

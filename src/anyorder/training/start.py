@@ -16,7 +16,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
 from anyorder.models.build import build
-from anyorder.models.load import Encoder, load_encoder, max_length, read_checkpoint
+from anyorder.models.fit import max_length
+from anyorder.models.load import Encoder, load_encoder, read_checkpoint
 from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.training import data
 from anyorder.training.checkpoint import Checkpoint
