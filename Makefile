@@ -20,8 +20,8 @@ SAMPLE := The old man opened the ___ and walked into the ___.
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/anyorder fill "$(SAMPLE)"
-	$(BIN)/anyorder generate --prompt "The ___{10} sea ." --order random --trace --seed 1
+	$(BIN)/anyorder fill "$(SAMPLE)" --alone
+	$(BIN)/anyorder generate "The ___{10} sea ." --order random --trace --seed 1
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

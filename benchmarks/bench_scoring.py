@@ -23,6 +23,7 @@ import anyorder
 from anyorder.files.reading import Source
 from anyorder.models import build
 from anyorder.tasks.lm import MaskedLM
+from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import pieces
 from anyorder.tasks.score import Method, score
 
@@ -64,7 +65,7 @@ def checkpoint(folder: Path, texts: list[str], sizes: dict[str, Any]) -> Path:
     return folder
 
 
-def ours(lm: MaskedLM, texts: list[str], method: Method) -> list[float]:
+def ours(lm: MaskedLM, texts: list[str], method: ScoreOptions) -> list[float]:
     return [result.log_prob for result in score(lm, texts, method)]
 
 
@@ -101,7 +102,7 @@ def flops(lm: MaskedLM, texts: list[str], method: Method, sizes: dict[str, Any])
 
 
 def compare(folder: Path, texts: list[str], repeats: int) -> list[Ratio]:
-    lm, scorer, pll = anyorder.load(str(folder)), scorer_of(folder), Method("pll")
+    lm, scorer, pll = anyorder.load(str(folder)), scorer_of(folder), ScoreOptions("pll")
     values: dict[str, list[float]] = {}  # what the timed runs answered
     a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
     seconds = turns(
@@ -116,7 +117,7 @@ def compare(folder: Path, texts: list[str], repeats: int) -> list[Ratio]:
         clock=clock,
     )
     worst = max(abs(a - b) for a, b in zip(values["ours"], values["minicons"], strict=True))
-    work = flops(lm, texts, pll, BASE)
+    work = flops(lm, texts, Method.of(pll), BASE)
     reached = [work / s / (2 * 1536**3 / m) for s, m in zip(seconds["ours"], seconds["matmul"], strict=True)]
     fit = sorted(reached)[len(reached) // 2]
     n = f"pll of {len(texts)} sentences, BERT-base"
@@ -139,8 +140,8 @@ def bound_against_chain(folder: Path, repeats: int) -> Ratio:
     lm = anyorder.load(str(checkpoint(folder, [" ".join(f"w{i}" for i in range(2000))], MINI)))
     seconds = turns(
         {
-            "chain": lambda: ours(lm, texts, Method("chain", "random")),
-            "bound": lambda: ours(lm, texts, Method("bound", samples=16)),
+            "chain": lambda: ours(lm, texts, ScoreOptions("chain", order="random")),
+            "bound": lambda: ours(lm, texts, ScoreOptions("bound", samples=16)),
         },
         repeats,
         clock=clock,
@@ -169,7 +170,7 @@ def main() -> None:
     if arguments.peak:
         who, folder = arguments.peak
         if who == "ours":
-            ours(anyorder.load(folder), texts, Method("pll"))
+            ours(anyorder.load(folder), texts, ScoreOptions("pll"))
         else:
             minicons(scorer_of(Path(folder)), texts, BATCH)
         print(peak_memory_here())

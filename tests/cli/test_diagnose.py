@@ -8,7 +8,8 @@ import pytest
 
 from anyorder.errors import AnyorderError
 from anyorder.show.diagnose_page import page
-from anyorder.studies.diagnose import Settings, diagnose
+from anyorder.studies.diagnose import diagnose
+from anyorder.studies.options import DiagnoseOptions
 from running import anyorder
 
 Command = Callable[..., tuple[int, str, str]]
@@ -92,7 +93,7 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path, arguments: tupl
 def test_the_page_stands_half_way(tiny_lm) -> None:
     """Ctrl-C after the first text: what is there is reported, what is not is left out. Texts are escaped."""
     pytest.importorskip("matplotlib", reason="the extra report is not installed")
-    settings = Settings(texts=1, length=8, pairs=4, chain_texts=0, samples=1)
+    settings = DiagnoseOptions(texts=1, length=8, pairs=4, chain_texts=0, samples=1)
     _, share, found = next(diagnose(tiny_lm, ["the old man opened the door ."], settings))
     assert 0 < share < 1
     found.texts[0] = "<script>alert(1)</script>"
@@ -104,4 +105,4 @@ def test_the_page_stands_half_way(tiny_lm) -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(AnyorderError, match="texts must be at least 1"):
-        Settings(texts=0)
+        DiagnoseOptions(texts=0)

@@ -111,10 +111,14 @@ def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
     status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume", "--scheme", "contiguous")
     assert status == 2
     assert "begun with scheme 'random'" in err
-    # More examples of the same run are welcome, and beginning anew keeps the old journal beside the new one.
+    # More examples of the same run are welcome; a finished journal is not lost by accident.
     assert command("--examples", "3", "--out", "run.jsonl", "--resume")[0] == 0
-    assert command("--examples", "1", "--out", "run.jsonl")[0] == 0
-    assert len((tmp_path / "run.jsonl.old").read_text().splitlines()) == 4
+    status, _, err = command("--examples", "1", "--out", "run.jsonl")
+    assert (status, len((tmp_path / "run.jsonl").read_text().splitlines())) == (2, 4)
+    assert "--resume" in err
+    assert "--overwrite" in err
+    assert command("--examples", "1", "--out", "run.jsonl", "--overwrite")[0] == 0
+    assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 2
     (tmp_path / "other.jsonl").write_text("a line\nhalf a line")
     status, _, err = command("--out", "other.jsonl", "--resume")
     assert status == 2

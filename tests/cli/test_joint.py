@@ -64,7 +64,7 @@ def test_adaptive(command):
         (["the ___ sat"], "one blank"),
         (["the ___ ___ ___ sat"], "the text has 3"),
         ([TEXT, "--method", "agg"], "did you mean 'ag'?"),
-        ([TEXT, "--tail", "2"], "between 0 and 1"),
+        ([TEXT, "--tail", "2"], "below 1"),
         ([TEXT, "--tail", "0.1", "--method", "mrf"], "leave out --tail"),
         ([TEXT, "--plot", "no/such/folder/heat.png"], "no folder"),
         ([TEXT, "--plot", "heat.doc"], "ends in .png"),

@@ -8,14 +8,15 @@ from typer.testing import CliRunner
 from anyorder.cli import app
 from anyorder.errors import AnyorderError
 from anyorder.studies.characters import paragraphs, per_character
-from anyorder.tasks.score import Method, score
+from anyorder.tasks.options import ScoreOptions
+from anyorder.tasks.score import score
 
 TEXTS = ["the old man opened the door .", "the cat sat on the mat .", "a bird .", "the king and the queen went by ."]
 
 
 def test_it_is_the_bound_over_characters(tiny_lm):
     row = per_character(tiny_lm, "x", TEXTS, samples=4)
-    scores = score(tiny_lm, TEXTS, Method("bound", samples=4))
+    scores = score(tiny_lm, TEXTS, ScoreOptions("bound", samples=4))
     nats, letters = -sum(s.log_prob for s in scores), sum(map(len, TEXTS))
     assert row.nats_per_character == pytest.approx(nats / letters)
     assert row.nats_per_token * row.tokens == pytest.approx(nats)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 from anyorder.errors import AnyorderError
 from anyorder.studies.minimal_pairs import MinimalPair, accuracies, compare, read_pairs
-from anyorder.tasks.score import Method, score
+from anyorder.tasks.options import ScoreOptions
+from anyorder.tasks.score import score
 
 SENTENCES = [
     "the cat sat",
@@ -21,7 +21,7 @@ SENTENCES = [
     "the king saw the queen",
     "two birds were in a tree",
 ]
-METHODS = [Method("pll"), Method("chain"), Method("bound", samples=8)]
+METHODS = [ScoreOptions("pll"), ScoreOptions("chain"), ScoreOptions("bound", samples=8)]
 
 
 def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
@@ -31,10 +31,9 @@ def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
         (p, m) for p in ("y", "x", "all") for m in ("pll", "chain", "bound")
     ]
     for method in METHODS:
-        shared = replace(method, common=True)
-        log_prob = {text: score(tiny_lm, [text], shared)[0].log_prob for text in SENTENCES}
+        log_prob = {text: score(tiny_lm, [text], method, common=True)[0].log_prob for text in SENTENCES}
         for row in rows:
-            if row.method == method.name:
+            if row.method == method.method:
                 mine = [p for p in pairs if row.paradigm in (p.paradigm, "all")]
                 assert row.pairs == len(mine)
                 assert row.accuracy == sum(log_prob[p.good] > log_prob[p.bad] for p in mine) / len(mine)
@@ -76,7 +75,7 @@ def test_common_masks_sharpen_the_difference_of_a_pair(tiny_lm: Any) -> None:
     def spread(common: bool) -> float:
         differences = []
         for seed in range(60):
-            a, b = score(tiny_lm, pair, Method("bound", samples=8, seed=seed, common=common))
+            a, b = score(tiny_lm, pair, ScoreOptions("bound", samples=8, seed=seed), common=common)
             differences.append(a.log_prob - b.log_prob)
         mean = sum(differences) / 60
         return sum((d - mean) ** 2 for d in differences) / 59

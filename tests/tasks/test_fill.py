@@ -17,6 +17,7 @@ from anyorder.conditionals import hidden_markov
 from anyorder.errors import AnyorderError
 from anyorder.tasks.fill import Completion, fill
 from anyorder.tasks.lengths import length_posterior
+from anyorder.tasks.options import FillOptions
 from anyorder.text.template import layout, parse
 from anyorder.text.vocabulary import vocabulary
 
@@ -160,7 +161,7 @@ def test_the_posterior_of_the_length_is_bayes_rule(text):
 def test_completions_of_all_lengths_are_ranked_as_one_distribution():
     lm = world_lm()
     exact = truth(lm, "a b ? a b", range(1, 4))
-    found = fill(lm, "a b ___{1-3} a b", top=100, beam=100)
+    found = fill(lm, "a b ___{1-3} a b", FillOptions(top=100, beam=100))
     assert len(found) == len(exact) == 3 + 9 + 27
     for c in found:
         assert math.exp(c.log_prob) == pytest.approx(exact[tuple(c.fills[0].split())], abs=1e-9)
@@ -174,7 +175,7 @@ def test_completions_of_all_lengths_are_ranked_as_one_distribution():
 def test_the_length_is_the_one_the_text_calls_for_not_the_shortest(text, answer):
     # Words go round a b c: only one length closes the circle.
     lm = world_lm(noise=0.3)
-    best, *_ = fill(lm, text.replace("?", "___{1-3}"), top=100)
+    best, *_ = fill(lm, text.replace("?", "___{1-3}"), FillOptions(top=100))
     assert best.fills == (answer,)
     assert best.text == text.replace("?", answer)
     exact = truth(lm, text, range(1, 4))
@@ -186,7 +187,7 @@ def test_the_words_alone_would_have_chosen_the_wrong_length():
     lm = world_lm()
     shortcut = torch.tensor([[0.001, 0.998, 0.001], [0.001, 0.001, 0.998], [0.6, 0.3, 0.1]])
     lm.conditionals.parts = (torch.ones(3) / 3, shortcut, 0.94 * torch.eye(3) + 0.02)
-    found = fill(lm, "b ___{1-3} b", top=100, beam=100)
+    found = fill(lm, "b ___{1-3} b", FillOptions(top=100, beam=100))
     naive = max(found, key=lambda c: c.log_prob - c.length_log_prob)
     assert naive.fills == ("c",)
     assert found[0].fills == ("c a",)
@@ -196,7 +197,7 @@ def test_the_words_alone_would_have_chosen_the_wrong_length():
 
 def test_no_length_pays_for_its_tokens():
     # Tokens that say nothing about each other: the text says nothing about the length either.
-    found = fill(world_lm(noise=1.0), "a ___{1-3} a", top=100, beam=100)
+    found = fill(world_lm(noise=1.0), "a ___{1-3} a", FillOptions(top=100, beam=100))
     assert len(found) == 3 + 9 + 27
     assert all(c.length_log_prob == pytest.approx(-math.log(3)) for c in found)
 
@@ -228,8 +229,8 @@ def test_several_open_lengths_are_weighed_together():
         ("the ___", {"method": "magic"}, "beam, sample, joint"),
         ("the ___", {"method": "joint"}, "two blanks"),
         ("the ___", {"top": 0}, "at least 1"),
-        ("the ___ ___", {"method": "joint", "tail": 2.0}, "between 0 and 1"),
-        ("the ___ ___", {"tail": 0.1}, "has no --tail: leave it out, or choose --method joint"),
+        ("the ___ ___", {"method": "joint", "tail": 2.0}, "below 1"),
+        ("the ___ ___", {"tail": 0.1}, "has no tail: leave it out, or choose --method joint"),
     ],
 )
 def test_bad_input_is_one_line(tiny_lm, text, options, says):
@@ -257,7 +258,7 @@ def test_unknown_words_may_be_let_stand(tiny_lm):
 
 def test_progress_is_told(tiny_lm):
     seen: list[tuple[str, int, int]] = []
-    tiny_lm.fill("the ___ ___{1-2}", progress=lambda *told: seen.append(told))
+    fill(tiny_lm, "the ___ ___{1-2}", progress=lambda *told: seen.append(told))
     assert seen[-1][1] == seen[-1][2]
     assert all(done <= of for _, done, of in seen)
 

@@ -9,6 +9,7 @@ from anyorder.errors import AnyorderError
 from anyorder.joints import METHODS, adaptive_joint, arnold_gokhale, derive, pair_tables
 from anyorder.joints.tables import PairTables
 from anyorder.tasks.joint import TextJoint, read_pair, text_joints
+from anyorder.tasks.options import JointOptions
 from anyorder.text.vocabulary import vocabulary
 
 TEXT = "the ___ man ___ on the mat ."
@@ -24,7 +25,7 @@ def test_the_facade_is_the_construction_on_the_text(tiny_lm):
     tokens, a, b = read_pair(tiny_lm, TEXT)
     assert (a, b) == (2, 4)
     tables = pair_tables(tiny_lm.conditionals, tokens, a, b)
-    found = text_joints(tiny_lm, TEXT, list(METHODS), special_tokens=True)
+    found = text_joints(tiny_lm, TEXT, list(METHODS), JointOptions(special_tokens=True))
     for method in METHODS:
         expected = derive(tables, method)
         assert same(found[method].top(5), expected.top(5))

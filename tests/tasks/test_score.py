@@ -11,8 +11,9 @@ import torch
 from anyorder.errors import AnyorderError
 from anyorder.tasks import score as score_module
 from anyorder.tasks.pieces import affixes, pieces, word_numbers
-from anyorder.tasks.score import METHODS, Method, batches
+from anyorder.tasks.score import Method, batches
 
+METHODS = ("chain", "bound", "pll", "pll-word")
 TEXTS = [
     "the old man opened the door.",
     "cats",
@@ -161,7 +162,7 @@ def test_windows_score_every_token_once(tiny_lm: Any) -> None:
         ({"method": "pll", "order": "random"}, "pll has no order"),
         ({"method": "pll", "samples": 3}, "only the bound and random orders are sampled"),
         ({"method": "bound", "samples": 1}, "at least 2 samples"),
-        ({"method": "bound", "samples": 0}, "too few"),
+        ({"method": "bound", "samples": 0}, "at least 1"),
         ({"method": "pll", "stride": 63}, "does not fit"),
     ],
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
-from anyorder.errors import AnyorderError, choose
+from anyorder.cli.common import JsonOption, PlotOption, command, print_json, progress
 from anyorder.show.figure import check_plot_path
+from anyorder.studies.options import CertifyOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.certify import Verdict
@@ -19,38 +18,26 @@ NO_CLAIM = "shown only"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: anyorder certify --sampler gibbs --sampler parallel --plot certify.png")(certify)
+    command(app, epilog="Example: anyorder certify --sampler gibbs --sampler parallel --plot certify.png")(certify)
 
 
-def certify(
-    sampler: Annotated[
-        list[str] | None,
-        typer.Option(help="any-order, gibbs, metropolis, parallel, adaptive, refine; may be repeated. All if absent."),
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Texts in one histogram; more show smaller errors.")] = 1000,
-    repeats: Annotated[int, typer.Option(help="Histograms each sampler is judged by.")] = 10,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the result into this file.")] = None,
-    seed: SeedOption = 0,
-    json: JsonOption = False,
-) -> None:
+def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """Certify the samplers: total variation to exact joints, beside the floor of as many exact independent draws.
 
     Chains start from one state away from the truth. A sampler that is exact must sit on the floor within 3 standard
     errors; Metropolis on the floor of the MRF joint it targets. Exit status 1 if a claim does not hold.
     """
-    if draws < 10 or repeats < 2:
-        raise AnyorderError("a certificate needs at least 10 draws and 2 repeats: raise --draws or --repeats")
     check_plot_path(plot)
     from anyorder.studies.certify import SAMPLERS, WORLDS
     from anyorder.studies.certify import certify as study
 
-    chosen = tuple(dict.fromkeys(choose(name, SAMPLERS, "sampler") for name in sampler or SAMPLERS))
+    chosen = tuple(dict.fromkeys(options.sampler or SAMPLERS))
     verdicts: list[Verdict] = []
     interrupted = False
     with progress(quiet=json) as bar:
         task = bar.add_task("certifying", total=WORLDS * len(chosen))
         try:
-            for verdict in study(chosen, draws=draws, repeats=repeats, seed=seed):
+            for verdict in study(chosen, draws=options.draws, repeats=options.repeats, seed=options.seed):
                 verdicts.append(verdict)
                 studies = {(v.world, v.sampler.split(",")[0]) for v in verdicts}
                 bar.update(task, completed=len(studies), description=f"{verdict.world}: {verdict.sampler}")

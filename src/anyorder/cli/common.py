@@ -1,56 +1,142 @@
-"""What every command shares: the usual options, JSON output, and a progress bar on stderr."""
+"""What every command shares: options read from their dataclasses, the model, JSON output, and a bar on stderr."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+
+from anyorder.options import Options, check_text, option
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from anyorder.tasks.lm import MaskedLM
 
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., None])
 
-ModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", help="A Hugging Face name or a folder; the bundled model if absent.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
-PickleOption = Annotated[
-    bool, typer.Option("--allow-pickle", help="Also read .bin checkpoints; only for files you trust.")
-]
-RemoteCodeOption = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint; only if you trust it.")
-]
-SpecialOption = Annotated[
-    bool, typer.Option("--special-tokens", help="Let a blank hold special tokens too, as in the paper.")
-]
-ReadingOption = Annotated[
-    str,
-    typer.Option(
-        "--reading",
-        help="How token-by-token methods (any-order, chain) read the model: ordered (each token once: fast, for models "
-        "trained for it), full (the whole text for every token), ordered-untrained (insist), or auto: ordered if it "
-        "was trained so.",
-    ),
-]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Also draw the result into this file.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the output of an earlier run.")]
 
 
-def load_model(name: str | None, allow_pickle: bool = False, trust_remote_code: bool = False) -> MaskedLM:
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """Which model, and how it is read; of :func:`anyorder.load`."""
+
+    PANEL: ClassVar[str] = "Model"
+
+    model: str | None = option(None, "A Hugging Face name or a folder; the bundled model if absent.", "-m")
+    device: str | None = option(None, "Where the model runs: cpu, cuda, cuda:1, mps. The CPU if absent.")
+    dtype: str = option(
+        "float32",
+        "float32, bfloat16 or float16. The shorter ones are for drawing: they move log-probabilities.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    allow_pickle: bool = option(False, "Also read .bin checkpoints; only for files you trust.")
+    trust_remote_code: bool = option(False, "Run code that comes with the checkpoint; only for authors you trust.")
+
+
+def load_model(options: ModelOptions) -> MaskedLM:
     """The facade for ``--model``, imported only now."""
+    import torch
+
     import anyorder
 
-    return anyorder.load(name, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    return anyorder.load(
+        options.model,
+        allow_pickle=options.allow_pickle,
+        trust_remote_code=options.trust_remote_code,
+        device=options.device,
+        dtype=getattr(torch, options.dtype),
+    )
+
+
+def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+    """Register a function as a command; each of its parameters that is a dataclass of options becomes these options.
+
+    The function gets the dataclass itself, so that there is nothing it could forget to pass on.
+    """
+
+    def decorate(function: F) -> F:
+        app.command(name, **settings)(flat(function))
+        return function
+
+    return decorate
+
+
+def flat(function: Callable[..., None]) -> Callable[..., None]:
+    """``function(text, options: FillOptions)`` as ``function(text, *, top, method, ...)``, which typer can read."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(function).parameters.values():
+        kind = hints[one.name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            groups[one.name] = kind
+            types = get_type_hints(kind)
+            parameters += [_parameter(field, types[field.name], getattr(kind, "PANEL", None)) for field in fields(kind)]
+        else:
+            parameters.append(one.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @wraps(function)
+    def call(**given: Any) -> None:
+        for value in given.values():
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, str):
+                    check_text(part)
+        ready = {
+            name: kind(**{f.name: _value(given.pop(f.name), f) for f in fields(kind)}) for name, kind in groups.items()
+        }
+        function(**ready, **given)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect documents
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def _parameter(field: Field[Any], kind: Any, panel: str | None) -> inspect.Parameter:
+    """One field as an option of typer's."""
+    flags = list(field.metadata.get("flags", ()))
+    if not any(flag.startswith("--") for flag in flags):
+        flags.insert(0, "--" + field.name.replace("_", "-"))
+    kind = field.metadata.get("kind") or kind
+    default: Any = field.default
+    if get_origin(kind) is tuple:  # typer's name for an option that may be repeated
+        kind, default = list[get_args(kind)[0]], list(default) or None  # type: ignore[misc]
+    annotation = Annotated[kind, typer.Option(*flags, help=field.metadata["help"], rich_help_panel=panel)]
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _value(given: Any, field: Field[Any]) -> Any:
+    """What typer read, as the dataclass holds it: typer's word for an option that was not repeated is None."""
+    return (field.default if given is None else tuple(given)) if isinstance(field.default, tuple) else given
 
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    from anyorder.stats import to_json
+
+    print(json.dumps(to_json(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def said_of(special_tokens: bool) -> str:
+    """Which tokens a table is over."""
+    return "in, as in the paper." if special_tokens else "left out (--special-tokens)."
+
+
+def count(number: int, noun: str) -> str:
+    """``1 text``, ``2 texts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @contextmanager

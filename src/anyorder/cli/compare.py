@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import (
-    JsonOption,
-    ModelOption,
-    PickleOption,
-    RemoteCodeOption,
-    SeedOption,
-    load_model,
-    print_json,
-    progress,
-)
-from anyorder.cli.score import METHODS
-from anyorder.errors import AnyorderError, choose
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.errors import AnyorderError
+from anyorder.show.printable import printable, table
+from anyorder.studies.options import CompareOptions
+from anyorder.tasks.options import ScoreOptions
 
-if TYPE_CHECKING:
-    from anyorder.tasks.lm import MaskedLM
-    from anyorder.tasks.score import Method
-
+METHODS = ("pll", "pll-word", "chain", "bound")
 _EXAMPLE = (
     "Example: anyorder compare 'The cats sleep.' 'The cats sleeps.'   or   anyorder compare --data blimp/*.jsonl.xz"
 )
@@ -32,74 +20,65 @@ _EXAMPLE = (
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=_EXAMPLE)(compare)
+    command(app, epilog=_EXAMPLE)(compare)
 
 
 def compare(
+    options: CompareOptions,
+    model: ModelOptions,
     sentences: Annotated[
         list[str] | None, typer.Argument(help="Two sentences; or, with --data, further files.", show_default=False)
     ] = None,
     data: Annotated[
         list[str] | None, typer.Option(help="Minimal pairs in BLiMP's format, .jsonl, .jsonl.gz or .jsonl.xz.")
     ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="pll, pll-word, chain or bound; may be repeated. All if absent.")
-    ] = None,
-    samples: Annotated[int, typer.Option(help="Masks a text of the bound.")] = 16,
-    limit: Annotated[int | None, typer.Option(help="At most so many pairs of each file.")] = None,
     json: JsonOption = False,
-    seed: SeedOption = 0,
-    model: ModelOption = None,
-    allow_pickle: PickleOption = False,
-    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Compare two sentences, or score files of minimal pairs: accuracy by paradigm and method, with 95 % intervals."""
-    from anyorder.tasks.score import Method
-
-    names = [choose(name, METHODS, "method") for name in dict.fromkeys(method or METHODS)]
-    methods = [Method(name, samples=samples if name == "bound" else None, seed=seed) for name in names]
+    methods = [
+        ScoreOptions(name, samples=options.samples if name == "bound" else None, seed=options.seed)
+        for name in dict.fromkeys(options.method or METHODS)
+    ]
     given = sentences or []
-    load = partial(load_model, model, allow_pickle, trust_remote_code)
     if data:
-        files = [*data, *given]  # so that `--data *.jsonl` works as the shell expands it
-        _files(files, methods, limit, load, json)
+        _files([*data, *given], methods, options, model, json)  # so that `--data *.jsonl` works as the shell expands it
     elif len(given) == 2:
-        _two(given[0], given[1], methods, load, json)
+        _two(given[0], given[1], methods, model, json)
     else:
-        raise AnyorderError(f"{len(given)} sentences given: give two, in quotes, or files of pairs with --data")
+        found = f"{len(given)} sentence{'' if len(given) == 1 else 's'}"
+        raise AnyorderError(f"{found} given: give two, in quotes, or files of pairs with --data")
 
 
-def _two(a: str, b: str, methods: list[Method], load: Callable[[], MaskedLM], json: bool) -> None:
+def _two(a: str, b: str, methods: list[ScoreOptions], model: ModelOptions, json: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
     from anyorder.studies.minimal_pairs import compare as compare_two
 
-    rows = compare_two(load(), a, b, methods)
+    rows = compare_two(load_model(model), a, b, methods)
     if json:
         print_json({"a": a, "b": b, "methods": [row.to_dict() for row in rows]})
         return
-    table = Table("method", "A", "B", "A - B", "more probable")
+    print(f"A: {printable(a)}\nB: {printable(b)}\n")
+    shown = table(("method", "more probable"), ("A", "B", "A - B"))
     for row in rows:
         error = f" ± {row.standard_error:.2f}" if row.standard_error else ""
-        winner = {"a": f"A: {a}", "b": f"B: {b}"}.get(row.prefers, row.prefers)
         cells = (f"{row.log_prob_a:.2f}", f"{row.log_prob_b:.2f}", f"{row.difference:+.2f}{error}")
-        table.add_row(row.method, *cells, winner)
-    Console().print(table)
+        shown.add_row(row.method, Text({"a": "A", "b": "B"}.get(row.prefers, row.prefers)), *cells)
+    Console().print(shown)
 
 
 def _files(
-    files: list[str], methods: list[Method], limit: int | None, load: Callable[[], MaskedLM], json: bool
+    files: list[str], methods: list[ScoreOptions], options: CompareOptions, model: ModelOptions, json: bool
 ) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from anyorder.studies.minimal_pairs import accuracies, read_pairs
 
-    pairs = [pair for path in files for pair in read_pairs(path, limit)]
-    lm = load()
+    pairs = [pair for path in files for pair in read_pairs(path, options.limit)]
+    lm = load_model(model)
     with progress() as bar:
-        tasks: dict[str, Any] = {m.name: bar.add_task(m.name, total=None) for m in methods}
+        tasks: dict[str, Any] = {m.method: bar.add_task(m.method, total=None) for m in methods}
         rows = accuracies(
             lm, pairs, methods, lambda name, done, total: bar.update(tasks[name], completed=done, total=total)
         )
@@ -107,14 +86,15 @@ def _files(
         settings = {
             "model": lm.name,
             "files": files,
-            "limit": limit,
+            "limit": options.limit,
             "samples": next((m.samples for m in methods if m.samples), None),
-            "seed": methods[0].seed,
+            "seed": options.seed,
         }
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
         return
-    table = Table("paradigm", "pairs", *(m.name for m in methods))
-    for name in dict.fromkeys(row.paradigm for row in rows):
-        mine = [row for row in rows if row.paradigm == name]
-        table.add_row(name, str(mine[0].pairs), *(f"{r.accuracy:.3f} [{r.low:.3f}, {r.high:.3f}]" for r in mine))
-    Console().print(table)
+    shown = table(("paradigm", "method"), ("pairs", "accuracy", "95 %"))
+    last = None
+    for row in rows:
+        name, last = "" if row.paradigm == last else row.paradigm, row.paradigm
+        shown.add_row(name, row.method, str(row.pairs), f"{row.accuracy:.3f}", f"{row.low:.3f} to {row.high:.3f}")
+    Console().print(shown)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, PickleOption, RemoteCodeOption, SeedOption, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOptions,
+    OverwriteOption,
+    command,
+    count,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError
+from anyorder.files.disk import check_output
 from anyorder.show.figure import check_plot_path
+from anyorder.studies.options import DiagnoseOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.diagnose import Diagnosis
@@ -17,31 +29,22 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="Example: anyorder diagnose --data sentences.txt --out report.html")(diagnose)
+    command(app, epilog="Example: anyorder diagnose --data sentences.txt --out report.html")(diagnose)
 
 
 def diagnose(
-    model: Annotated[
-        str | None, typer.Argument(help="A Hugging Face name or a folder; the bundled model if absent.")
+    options: DiagnoseOptions,
+    model: ModelOptions,
+    name: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="The same as --model.", show_default=False)
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A text a line, .tsv or .jsonl, also .gz and .xz; - is standard input.")
+        str | None, typer.Option(help="One text per line, .tsv or .jsonl, also .gz and .xz; - is standard input.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="Name of the JSONL field or TSV column.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the report here, one HTML page with its plots.")] = None,
-    texts: Annotated[int, typer.Option(help="Texts whose dependence is measured.")] = 8,
-    length: Annotated[int, typer.Option(help="Tokens of a text; longer ones are cut.")] = 24,
-    pairs: Annotated[int, typer.Option(help="Random pairs of positions a text.")] = 32,
-    budget: Annotated[float, typer.Option(help="Nats a parallel block may lose.")] = 0.1,
-    chain_texts: Annotated[int, typer.Option(help="Texts that Gibbs chains are run on; 0 leaves them out.")] = 2,
-    chains: Annotated[int, typer.Option(help="Chains a text: half begin at it, half at masks.")] = 4,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of each chain.")] = 20,
-    samples: Annotated[int, typer.Option(help="Generated texts behind each stutter rate.")] = 16,
-    temperature: Annotated[str, typer.Option(help="Temperatures of the stutter rates.")] = "0.7,1.0",
-    seed: SeedOption = 0,
+    overwrite: OverwriteOption = False,
     json: JsonOption = False,
-    allow_pickle: PickleOption = False,
-    trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Diagnose a model: dependence between positions, safe block sizes, Gibbs chains, and stutter.
 
@@ -52,33 +55,22 @@ def diagnose(
     if data is None:
         raise AnyorderError("diagnose needs texts: name a file with --data")
     check_plot_path(out, (".html", ".htm"))
-    from anyorder.chains.worlds import parse_numbers
+    check_output(out, overwrite=overwrite)
+    if name is not None and model.model is not None:
+        raise AnyorderError(f"two models, {name} and {model.model}: name one")
     from anyorder.files.reading import Source
-    from anyorder.studies.diagnose import Settings
     from anyorder.studies.diagnose import diagnose as study
 
-    settings = Settings(
-        texts=texts,
-        length=length,
-        pairs=pairs,
-        budget=budget,
-        chain_texts=chain_texts,
-        chains=chains,
-        sweeps=sweeps,
-        samples=samples,
-        temperatures=tuple(parse_numbers(temperature, "temperature")),
-        seed=seed,
-    )
     lines = [line for line in Source(data, column) if line.strip()]
     if not lines:
-        raise AnyorderError(f"{data} holds no text: give a file with a text a line")
-    lm = load_model(model, allow_pickle, trust_remote_code)
+        raise AnyorderError(f"{data} holds no text: give a file with one text per line")
+    lm = load_model(replace(model, model=name or model.model))
     found: Diagnosis | None = None
     interrupted = False
     with progress(quiet=json) as bar:
         task = bar.add_task("starting", total=100)
         try:
-            for what, share, so_far in study(lm, lines, settings):
+            for what, share, so_far in study(lm, lines, options):
                 found = so_far
                 bar.update(task, completed=round(100 * share), description=what)
         except KeyboardInterrupt:
@@ -108,6 +100,6 @@ def _report(found: Diagnosis, out: Path | None, json: bool) -> None:
             "Attention " + ("is not available." if correlation is None else f"ranks as influence: {correlation:.2f}.")
         )
     if found.skipped:
-        print(f"Skipped as too short: {found.skipped} texts.")
+        print(f"Skipped as too short: {count(found.skipped, 'text')}.")
     if out is not None:
         print(f"Report: {out}")

@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from anyorder.cli.common import (
-    JsonOption,
-    ModelOption,
-    PickleOption,
-    RemoteCodeOption,
-    SeedOption,
-    load_model,
-    print_json,
-    progress,
-)
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.show.printable import table as new_table
+from anyorder.studies.options import CharactersOptions
 
 _EPILOG = "Example: anyorder evaluate characters --data texts.txt --limit 200 --json"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="characters", epilog=_EPILOG)(evaluate_characters)
+    command(app, name="characters", epilog=_EPILOG)(evaluate_characters)
 
 
-def evaluate_characters(
-    data: Annotated[list[Path] | None, typer.Option(help="A file of texts, one per line; may be repeated.")] = None,
-    held_out: Annotated[
-        list[Path] | None,
-        typer.Option(help="A training file of which only the last documents were held out; may be repeated."),
-    ] = None,
-    share: Annotated[float, typer.Option(help="Of a --held-out file's documents: what its recipe held out.")] = 0.01,
-    samples: Annotated[int, typer.Option(help="Masks per text of the bound.")] = 16,
-    limit: Annotated[int | None, typer.Option(help="So many texts of each file, evenly spread.")] = None,
-    seed: SeedOption = 0,
-    model: ModelOption = None,
-    allow_pickle: PickleOption = False,
-    trust_remote_code: RemoteCodeOption = False,
-    json: JsonOption = False,
-) -> None:
+def evaluate_characters(options: CharactersOptions, model: ModelOptions, json: JsonOption = False) -> None:
     """The any-order bound on held-out texts in nats per character, with 95 % intervals over texts."""
     from rich.console import Console
-    from rich.table import Table
 
     from anyorder.studies.characters import paragraphs, per_character
 
-    if not data and not held_out:
-        raise AnyorderError("no texts given: name files with --data or --held-out")
-    if not 0 < share < 1:
-        raise AnyorderError(f"the held-out share is between 0 and 1, not {share}: try 0.01")
-    files = [(path, None) for path in data or []] + [(path, share) for path in held_out or []]
-    sets = {str(path): paragraphs(path, part, limit) for path, part in files}
-    lm = load_model(model, allow_pickle, trust_remote_code)
+    files = [(path, None) for path in options.data] + [(path, options.share) for path in options.held_out]
+    sets = {str(path): paragraphs(path, part, options.limit) for path, part in files}
+    lm = load_model(model)
     rows = []
     with progress(json) as bar:
         for name, texts in sets.items():
@@ -63,14 +37,16 @@ def evaluate_characters(
             def report(done: int, task: Any = task) -> None:
                 bar.update(task, completed=done)
 
-            rows.append(per_character(lm, name, texts, samples, seed, report))
+            rows.append(per_character(lm, name, texts, options.samples, options.seed, report))
     if json:
-        settings = {"model": lm.name, "samples": samples, "limit": limit, "held_out": share, "seed": seed}
+        settings = {"model": lm.name, **asdict(options)}
+        for name in ("data", "held_out"):
+            settings[name] = [str(path) for path in settings[name]]
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
         return
-    table = Table("texts of", "texts", "nats per character", "95 %", "per token")
+    shown = new_table(("texts of",), ("texts", "nats per character", "95 %", "per token"))
     for row in rows:
         interval = f"{row.low:.3f} to {row.high:.3f}"
         cells = (str(row.texts), f"{row.nats_per_character:.3f}", interval, f"{row.nats_per_token:.3f}")
-        table.add_row(Path(row.name).name, *cells)
-    Console().print(table)
+        shown.add_row(Path(row.name).name, *cells)
+    Console().print(shown)

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
+from anyorder.cli.common import JsonOption, command, print_json, progress
 from anyorder.cli.evaluate_perplexity import named_models
 from anyorder.errors import AnyorderError
+from anyorder.studies.options import LatencyOptions
 
 _EPILOG = "Example: anyorder evaluate latency --models gpt=runs/gpt/final u-pmlm-a=runs/u-pmlm-a/final"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="latency", epilog=_EPILOG)(evaluate_latency)
+    command(app, name="latency", epilog=_EPILOG)(evaluate_latency)
 
 
 def evaluate_latency(
-    models: Annotated[list[str], typer.Option(help="name=folder of a masked or causal model; may be repeated.")],
+    options: LatencyOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
-    judge: Annotated[
-        Path | None,
-        typer.Option(help="Causal model that judges the texts; the first causal one of --models if absent."),
-    ] = None,
-    texts: Annotated[int, typer.Option(help="Texts to write.", min=1)] = 100,
-    length: Annotated[int, typer.Option(help="Tokens of each, special ones included.", min=3)] = 128,
-    batch: Annotated[int, typer.Option(help="Texts written together.", min=1)] = 100,
-    steps: Annotated[
-        list[int] | None, typer.Option(help="Steps of parallel decoding; 8, 16, 32, 64 if absent.")
-    ] = None,
-    seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Time and quality of writing: GPT with its cache, and masked models one token a step or several at once.
+    """Time and quality of writing: GPT with its cache, and masked models one token per step or several at once.
 
     The perplexity is that of the texts under the judge, which favours texts like its own; entropy and distinct pairs
     show when a low one was bought with dull text.
@@ -50,43 +40,40 @@ def evaluate_latency(
     from anyorder.tasks.pieces import affixes
     from anyorder.training.tokenizer import load_tokenizer
 
-    chosen = named_models([*models, *(more or [])])
+    chosen = named_models([*options.models, *(more or [])])
     causal = {name: is_causal(path) for name, path in chosen.items()}
-    judges = [judge] if judge else [path for name, path in chosen.items() if causal[name]]
+    judges = [options.judge] if options.judge else [path for name, path in chosen.items() if causal[name]]
     if not judges:
         raise AnyorderError("no causal model to judge the texts: name one with --judge")
 
     def writers() -> Iterator[Writer]:
         for name, path in chosen.items():
-            n = length - sum(map(len, affixes(load_tokenizer(path))))
+            n = options.length - sum(map(len, affixes(load_tokenizer(path))))
             if n < 2:
-                raise AnyorderError(f"{name} has no room in {length} tokens: raise --length")
+                raise AnyorderError(f"{name} has no room in {options.length} tokens: raise --length")
             if causal[name]:
-                yield causal_writer(name, path, length=n, seed=seed, batch=batch)
+                yield causal_writer(name, path, length=n, seed=options.seed, batch=options.batch)
             else:
-                counts = [k for k in steps or (8, 16, 32, 64) if k < n]
+                counts = [k for k in options.steps if k < n]
                 samplers = ("parallel",) if counts else ()
-                yield from masked_writers(
-                    name, anyorder.load(path), length=n, steps=counts, samplers=samplers, seed=seed, batch=batch
-                )
+                lm, same = anyorder.load(path), {"seed": options.seed, "batch": options.batch}
+                yield from masked_writers(name, lm, length=n, steps=counts, samplers=samplers, **same)
 
     with progress() as bar:
         task = bar.add_task("starting", total=None)
         rows = list(
             study(
                 writers(),
-                texts=texts,
+                texts=options.texts,
                 judge=load_judge(judges[0]),
                 progress=lambda what: bar.update(task, description=what),
             )
         )
     settings = {
+        **asdict(options),
         "models": {name: str(path) for name, path in chosen.items()},
         "judge": str(judges[0]),
-        "length": length,
-        "batch": batch,
         "threads": torch.get_num_threads(),
-        "seed": seed,
     }
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})

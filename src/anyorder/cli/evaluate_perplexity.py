@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, SeedOption, print_json, progress
-from anyorder.errors import AnyorderError, choose
+from anyorder.cli.common import JsonOption, command, print_json, progress
+from anyorder.errors import AnyorderError
+from anyorder.show.printable import table as new_table
+from anyorder.studies.options import PerplexityOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.perplexity import Perplexity
@@ -21,16 +24,20 @@ _EPILOG = (
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="perplexity", epilog=_EPILOG)(evaluate_perplexity)
+    command(app, name="perplexity", epilog=_EPILOG)(evaluate_perplexity)
 
 
 def named_models(given: list[str]) -> dict[str, Path]:
-    """``name=folder`` arguments; a bare folder is named after itself."""
+    """``name=folder`` arguments; a bare folder is named after itself, and no argument is the bundled model."""
+    if not given:
+        from anyorder.models.load import BUNDLED
+
+        return {"anyorder-mini": BUNDLED}
     models = {}
     for value in given:
         name, equals, path = value.partition("=")
         models[name if equals else Path(value).name] = Path(path if equals else value)
-    if len(models) < len(given) or not models:
+    if len(models) < len(given):
         raise AnyorderError(
             "each model needs a name of its own: write --models bert=runs/bert/final gpt=runs/gpt/final"
         )
@@ -38,27 +45,8 @@ def named_models(given: list[str]) -> dict[str, Path]:
 
 
 def evaluate_perplexity(
-    models: Annotated[list[str], typer.Option(help="name=folder of a masked or causal model; may be repeated.")],
-    test: Annotated[Path, typer.Option(help="The test text, plain, .gz or .xz.")],
+    options: PerplexityOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
-    data: Annotated[list[Path] | None, typer.Option(help="Training text to fine-tune on first.")] = None,
-    finetune_steps: Annotated[int, typer.Option(help="Steps of fine-tuning, with the model's own algorithm.")] = 0,
-    finetune_rate: Annotated[float, typer.Option(help="Learning rate, as a share of that of pretraining.")] = 0.3,
-    unit: Annotated[str, typer.Option(help="document: full contexts; line: every line is a text.")] = "document",
-    length: Annotated[int, typer.Option(help="Tokens of a context, special ones included.")] = 128,
-    padding: Annotated[
-        list[str] | None,
-        typer.Option(help="masked: [PAD] is not attended to; predicted: the paper's way. May be repeated."),
-    ] = None,
-    random: Annotated[
-        list[str] | None, typer.Option(help="How random order is measured: chain, bound. Both if absent.")
-    ] = None,
-    samples: Annotated[int, typer.Option(help="Masks a context of the bound.")] = 16,
-    limit: Annotated[int | None, typer.Option(help="So many contexts, evenly spread over the test text.")] = None,
-    work: Annotated[Path, typer.Option(help="Where fine-tuned models go; a killed run goes on from there.")] = Path(
-        "runs/perplexity"
-    ),
-    seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
     """Perplexity left to right and in random order, of masked and causal models, fine-tuned first if asked.
@@ -66,37 +54,27 @@ def evaluate_perplexity(
     Table 2: --length 128. Table 3: --length 50 --unit line --padding masked --padding predicted; the rows of
     "predicted" come twice, counting words only, and counting [PAD] too.
     """
-    from anyorder.studies.perplexity import PADDINGS, evaluate
+    from anyorder.studies.perplexity import evaluate
 
-    chosen = named_models([*models, *(more or [])])
-    choose(unit, ("document", "line"), "unit")
-    arms = [choose(p, PADDINGS, "padding") for p in padding or ["masked"]]
-    methods = [choose(m, ("chain", "bound"), "method") for m in random or ["chain", "bound"]]
-    if finetune_steps and not data:
-        raise AnyorderError("fine-tuning needs a training text: name it with --data")
-    if "predicted" in arms and not finetune_steps:
-        raise AnyorderError("a model learns to predict [PAD] by fine-tuning: add --data and --finetune-steps")
-    for file in [test, *(data or [])]:
-        if not file.is_file():
-            raise AnyorderError(f"there is no file {file}: check the path")
+    chosen = named_models([*options.models, *(more or [])])
     rows: list[Perplexity] = []
     about: list[dict[str, Any]] = []
     for name, path in chosen.items():
-        for arm in arms:
+        for arm in options.padding:
             ready = path
-            if finetune_steps:
+            if options.finetune_steps:
                 from anyorder.studies.finetune import finetune
 
                 ready = finetune(
                     path,
-                    data or [],
-                    work / f"{name}-{arm}",
-                    steps=finetune_steps,
-                    rate=finetune_rate,
-                    unit=unit,
-                    length=length,
+                    list(options.data),
+                    options.work / f"{name}-{arm}",
+                    steps=options.finetune_steps,
+                    rate=options.finetune_rate,
+                    unit=options.unit,
+                    length=options.length,
                     predict_padding=arm == "predicted",
-                    seed=seed,
+                    seed=options.seed,
                     quiet=json,
                 )
             with progress() as bar:
@@ -109,29 +87,19 @@ def evaluate_perplexity(
                 rows += evaluate(
                     name,
                     ready,
-                    test,
-                    unit=unit,
-                    length=length,
+                    options.test,
+                    unit=options.unit,
+                    length=options.length,
                     padding=arm,
-                    random=methods,
-                    samples=samples,
-                    limit=limit,
-                    seed=seed,
+                    random=options.random,
+                    samples=options.samples,
+                    limit=options.limit,
+                    seed=options.seed,
                     progress=report,
                 )
         about.append(_about(name, path))
-    settings = {
-        "models": about,
-        "data": [str(f) for f in data or []],
-        "test": str(test),
-        "finetune_steps": finetune_steps,
-        "finetune_rate": finetune_rate,
-        "unit": unit,
-        "length": length,
-        "samples": samples,
-        "limit": limit,
-        "seed": seed,
-    }
+    settings = asdict(options) | {"models": about, "data": [str(f) for f in options.data], "test": str(options.test)}
+    del settings["work"]
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
     else:
@@ -160,15 +128,12 @@ def _about(name: str, path: Path) -> dict[str, Any]:
 
 
 def _print(rows: list[Perplexity]) -> None:
-    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
 
-    names = ("model", "order", "method", "padding", "counted", "PPL", "95 %", "texts", "passes", "seconds")
-    table = Table(*names, box=SIMPLE)
-    table.columns[0].no_wrap = table.columns[5].no_wrap = True
+    shown = new_table(("model", "order", "method", "padding"), ("PPL", "95 %", "texts", "s"))
     for r in rows:
+        padding = r.padding if r.padding == "masked" else f"{r.padding}, counts {r.counted}"
         interval = "one text: none" if r.low != r.low else f"{r.low:.2f} to {r.high:.2f}"
-        value = (f"{r.perplexity:.2f}", interval, str(r.texts), str(r.passes), f"{r.seconds:.1f}")
-        table.add_row(r.model, r.order, r.method, r.padding, r.counted, *value)
-    Console().print(table)
+        value = (f"{r.perplexity:.2f}", interval, str(r.texts), f"{r.seconds:.1f}")
+        shown.add_row(r.model, r.order, r.method, padding, *value)
+    Console().print(shown)

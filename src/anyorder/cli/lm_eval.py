@@ -2,87 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from anyorder.cli.common import (
-    JsonOption,
-    ModelOption,
-    PickleOption,
-    RemoteCodeOption,
-    SeedOption,
-    load_model,
-    print_json,
-)
-from anyorder.errors import AnyorderError, choose
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json
+from anyorder.errors import AnyorderError
+from anyorder.models.hub import offline_if_unreachable
+from anyorder.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class LmEvalOptions(Options):
+    """Of :class:`anyorder.integrations.lm_eval.AnyorderLM` and of the harness."""
+
+    tasks: str = option(..., "Names of tasks, with commas between, or paths of task files (.yaml).")
+    method: str = option(
+        "chain", "chain: exact, left to right; bound: any-order, estimated.", choices=("chain", "bound")
+    )
+    samples: int = option(16, "Masks per text of the bound.", least=2)
+    num_fewshot: int | None = option(None, "Examples in the prompt.", least=0)
+    limit: float | None = option(None, "So many documents per task; below 1, that share.", above=0)
+    include_path: Path | None = option(None, "A folder of further task files.")
+    use_cache: Path | None = option(None, "Keep answers here and take known ones from here.")
+    seed: int = option(0, "Seed of every random choice.", least=0, most=2**32 - 1)  # numpy's largest
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks; a file that is not there is refused."""
+        names = [name for name in self.tasks.split(",") if name]
+        missing = [name for name in names if name.endswith(".yaml") and not Path(name).is_file()]
+        if missing or not names:
+            named = missing[0] if missing else repr(self.tasks)
+            raise AnyorderError(f"there is no task file {named}: name tasks or their files")
+        return names
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="lm-eval", epilog="Example: anyorder lm-eval --tasks lambada_openai,wikitext --limit 100")(lm_eval)
+    command(app, "lm-eval", epilog="Example: anyorder lm-eval --tasks lambada_openai,wikitext --limit 100")(lm_eval)
 
 
-def lm_eval(
-    tasks: Annotated[str, typer.Option(help="Names of tasks, with commas between, or paths of task files (.yaml).")],
-    method: Annotated[str, typer.Option(help="chain: exact, left to right; bound: any-order, estimated.")] = "chain",
-    samples: Annotated[int, typer.Option(help="Masks a text of the bound.")] = 16,
-    num_fewshot: Annotated[int | None, typer.Option(help="Examples in the prompt.")] = None,
-    limit: Annotated[float | None, typer.Option(help="So many documents a task; below 1, that share.")] = None,
-    include_path: Annotated[Path | None, typer.Option(help="A folder of further task files.")] = None,
-    use_cache: Annotated[Path | None, typer.Option(help="Keep answers here and take known ones from here.")] = None,
-    json: JsonOption = False,
-    seed: SeedOption = 0,
-    model: ModelOption = None,
-    allow_pickle: PickleOption = False,
-    trust_remote_code: RemoteCodeOption = False,
-) -> None:
+def lm_eval(options: LmEvalOptions, model: ModelOptions, json: JsonOption = False) -> None:
     """Evaluate on tasks of the lm-evaluation-harness (the extra lm-eval)."""
-    choose(method, ("chain", "bound"), "method")
-    # After our own module, which says in one sentence how to install the harness.
+    names = options.names
+    if find_spec("lm_eval") is None:
+        raise AnyorderError("lm-eval is not installed: pip install 'anyorder[lm-eval]'")
+    offline = offline_if_unreachable()  # before the harness is imported, which reads the setting once
     from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
     from lm_eval.utils import make_table
 
     from anyorder.integrations.lm_eval import AnyorderLM
 
-    names = [name for name in tasks.split(",") if name]
-    missing = [name for name in names if name.endswith(".yaml") and not Path(name).is_file()]
-    if missing or not names:
-        raise AnyorderError(f"there is no task file {missing[0] if missing else tasks!r}: name tasks or their files")
-
-    def known(manager: Any) -> bool:
-        return all(name.endswith(".yaml") or manager.match_tasks([name]) for name in names)
-
-    # Reading the harness's own thousands of task files takes most of a minute: only if they are needed.
-    own = str(include_path) if include_path else None
-    manager = TaskManager(include_path=own, include_defaults=False)
-    if not known(manager):
-        manager = TaskManager(include_path=own)
-        if not known(manager):
-            raise AnyorderError(f"not all of {tasks} are tasks: see lm_eval --tasks list, or give --include-path")
-    lm = AnyorderLM(load_model(model, allow_pickle, trust_remote_code), method=method, samples=samples, seed=seed)
-    results: Any = simple_evaluate(
-        model=lm,
-        tasks=list(names),
-        num_fewshot=num_fewshot,
-        limit=int(limit) if limit is not None and limit >= 1 else limit,
-        use_cache=str(use_cache) if use_cache else None,
-        task_manager=manager,
-        log_samples=False,
-        bootstrap_iters=1000,
-        random_seed=seed,
-        numpy_random_seed=seed,
-        torch_random_seed=seed,
-        fewshot_random_seed=seed,
-    )
+    manager = _manager(names, options, offline)
+    lm = AnyorderLM(load_model(model), method=options.method, samples=options.samples, seed=options.seed)
+    limit, seed = options.limit, options.seed
+    try:
+        results: Any = simple_evaluate(
+            model=lm,
+            tasks=list(names),
+            num_fewshot=options.num_fewshot,
+            limit=int(limit) if limit is not None and limit >= 1 else limit,
+            use_cache=str(options.use_cache) if options.use_cache else None,
+            task_manager=manager,
+            log_samples=False,
+            bootstrap_iters=1000,
+            random_seed=seed,
+            numpy_random_seed=seed,
+            torch_random_seed=seed,
+            fewshot_random_seed=seed,
+        )
+    except OSError as error:  # ConnectionError and OfflineModeIsEnabled are of this kind
+        why = "the Hugging Face hub is not reachable" if offline else " ".join(str(error).split())
+        raise AnyorderError(
+            f"cannot load the data of {options.tasks} ({why}): connect once, or name a task file whose data is local"
+        ) from error
     if json:
         rows = [{"task": name, **_plain(values)} for name, values in results["results"].items()]
-        settings = {"model": lm.lm.name, "method": method, "samples": samples, "limit": limit, "seed": seed}
-        print_json({"rows": rows, "settings": settings | {"num_fewshot": num_fewshot}})
+        settings = {"model": lm.lm.name, **asdict(options), "include_path": None, "use_cache": None}
+        print_json({"rows": rows, "settings": settings})
     else:
+        print(f"{lm.lm.name}, {options.method}, seed {seed}, limit {limit}, {options.num_fewshot or 0}-shot")
         print(make_table(results))
+
+
+def _manager(names: list[str], options: LmEvalOptions, offline: bool) -> Any:
+    """The harness's index of tasks. Reading its own thousands of files takes most of a minute: only if needed."""
+    from lm_eval.tasks import TaskManager
+
+    own = str(options.include_path) if options.include_path else None
+    for defaults in (False, True):
+        if defaults and offline and not _any_data():
+            raise AnyorderError(
+                f"the data of {options.tasks} is not here and the Hugging Face hub is not reachable: connect once, or "
+                "name a task file whose data is local"
+            )
+        manager = TaskManager(include_path=own, include_defaults=defaults)
+        if all(name.endswith(".yaml") or manager.match_tasks([name]) for name in names):
+            return manager
+    raise AnyorderError(f"not all of {options.tasks} are tasks: see lm_eval --tasks list, or give --include-path")
+
+
+def _any_data() -> bool:
+    """Whether any dataset was ever downloaded."""
+    from datasets.config import HF_DATASETS_CACHE
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return any(Path(HF_HUB_CACHE).glob("datasets--*")) or any(Path(HF_DATASETS_CACHE).glob("*/"))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from anyorder.cli.common import command
+
 _EPILOG = "Example: anyorder train recipes/mini.yaml --data-dir ~/corpus --set optim.steps=200 --set output=runs/try"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=_EPILOG)(train)
+    command(app, epilog=_EPILOG)(train)
 
 
 def train(
@@ -22,6 +24,7 @@ def train(
         list[str] | None, typer.Option("--set", help="Change a setting: key=value, such as optim.lr=1e-3. Repeatable.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the files the recipe names.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random choice; the recipe's if absent.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's output folder.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
@@ -32,7 +35,7 @@ def train(
     """
     from anyorder.training.recipe import load_recipe
 
-    parsed = load_recipe(recipe, overrides)
+    parsed = load_recipe(recipe, [*(overrides or []), *([] if seed is None else [f"seed={seed}"])])
     from anyorder.training.trainer import train as run
 
     final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)

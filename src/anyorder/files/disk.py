@@ -1,4 +1,4 @@
-"""Folders that are whole or not there (written beside, synced, then renamed into place), and checksums."""
+"""Folders that are whole or not there (written beside, synced, renamed), checksums, outputs that can be written."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ def atomically(target: Path, write: Callable[[Path], object]) -> None:
                 f"make room and continue with --resume"
             ) from error
         raise
+
+
+def check_output(path: Path | None, *, overwrite: bool, also: str = "") -> None:
+    """Refuse, before any work, an output that could not be written, or a finished one that would be lost."""
+    if path is None:
+        return
+    if path.is_file() and not overwrite:
+        raise AnyorderError(f"{path} exists: replace it with --overwrite, or choose another name{also}")
+    new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another place") from None
+    if new:
+        path.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from anyorder.errors import AnyorderError
+from anyorder.files.disk import check_output
 
 Record = dict[str, Any]
 
@@ -68,18 +69,18 @@ class Results:
         self.settings = settings
         self.same = same
         self.header = header
-        self.note = None if path is None else path.with_name(path.name + ".unfinished")
+        self.note = None if path is None else path.parent / (path.name + ".unfinished")
         self.written = 0  # texts in the file
         self._begun = False
 
-    def check(self) -> None:
+    def check(self, overwrite: bool) -> None:
         """Refuse, before any work, an output that could not be written or would be lost."""
         if self.path is None or self.note is None:
             return
-        if self.path.is_dir() or not self.path.parent.is_dir():
-            raise AnyorderError(f"cannot write {self.path}: name a file in a folder that exists")
-        if self.note.exists():
-            raise AnyorderError(f"{self.path} is unfinished: continue it with --resume, or delete it and {self.note}")
+        if self.note.exists() and not overwrite:
+            raise AnyorderError(f"{self.path} is unfinished: continue it with --resume, or replace it with --overwrite")
+        check_output(self.path, overwrite=overwrite, also=", or go on with --resume")
+        self.note.unlink(missing_ok=True)
 
     def resume(self, texts: Iterator[str], window: int, total: int | None) -> None:
         """Keep the whole windows that are there and cut off the rest.
@@ -143,18 +144,17 @@ class Results:
 class Journal:
     """Finished examples as JSON lines, the settings first; a torn line is dropped on resuming."""
 
-    def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool) -> None:
+    def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool, overwrite: bool = False) -> None:
         self.path = path
         self.records: list[Record] = []
         if resume and path.exists():
             self._read(settings)
             return
-        if path.exists():  # nothing finished is ever lost: the last run stays beside the new one
-            os.replace(path, path.with_name(path.name + ".old"))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+        check_output(path, overwrite=overwrite, also=", or go on with --resume")
         append(path, [json.dumps({"settings": settings})], new=True)
 
     def _read(self, settings: dict[str, Any]) -> None:
@@ -164,7 +164,7 @@ class Journal:
             before = first["settings"]
         except (ValueError, KeyError, TypeError) as error:
             raise AnyorderError(f"{self.path} is not a journal of this command: choose another --out") from error
-        same_settings(self.path, before, settings, "repeat the earlier settings, or leave out --resume to begin anew")
+        same_settings(self.path, before, settings, "repeat the earlier settings, or begin anew with --overwrite")
         os.truncate(self.path, whole)
 
     def add(self, record: Record) -> None:

@@ -102,7 +102,11 @@ class Source:
             raise AnyorderError(f"{self.path} is a folder: name one file")
         if not path.exists():
             raise AnyorderError(f"there is no file {self.path!r}: name a file, or pipe texts in and give - as the file")
-        with cast("IO[bytes]", _OPENERS.get(path.suffix, open)(path, "rb")) as file:
+        try:
+            opened = cast("IO[bytes]", _OPENERS.get(path.suffix, open)(path, "rb"))
+        except OSError as error:
+            raise AnyorderError(f"cannot read {self.path} ({error.strerror}): check its permissions") from None
+        with opened as file:
             yield file
 
     def _column(self, cells: list[str]) -> int:
@@ -138,6 +142,16 @@ class Source:
                 f"line {number} of {self.path}: {column!r} holds half a surrogate pair: mend the escape"
             )
         return text
+
+
+def is_file_name(given: str) -> bool:
+    """Whether an argument names a file (or standard input) rather than being a text: it exists, or looks like one."""
+    path = Path(given)
+    try:
+        there = path.is_file() or ("/" in given and path.exists())
+    except (OSError, ValueError):  # a long text is no file name
+        return False
+    return there or given == "-" or (" " not in given and path.suffix[1:].isalnum())
 
 
 def _few(names: list[str]) -> str:

@@ -20,6 +20,7 @@ from anyorder.conditionals.restricted import text_only
 from anyorder.errors import AnyorderError
 from anyorder.samplers import Seeds, any_order, run
 from anyorder.samplers.warpers import warper
+from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import Piece, affixes, windows
 from anyorder.tasks.score import Method, pad, score, score_pieces
 
@@ -76,7 +77,7 @@ class AnyorderLM(LM):
                 pretrained, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device
             )
         self.lm: MaskedLM = pretrained
-        self.method = Method(method, samples=samples if method == "bound" else None, seed=seed)
+        self.options = ScoreOptions(method, samples=samples if method == "bound" else None, seed=seed)
         self.block = block
         self.seed = seed
         self.before, self.after = affixes(self.lm.tokenizer)
@@ -100,7 +101,7 @@ class AnyorderLM(LM):
         total, greedy = [0.0] * len(requests), [True] * len(requests)
         best = self._greedy(rows)
         for row, is_best, (values, _) in zip(
-            rows, best, score_pieces(self.lm.conditionals, rows, self.method), strict=True
+            rows, best, score_pieces(self.lm.conditionals, rows, Method.of(self.options)), strict=True
         ):
             total[row.text] += sum(values)
             greedy[row.text] &= is_best
@@ -112,7 +113,7 @@ class AnyorderLM(LM):
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
         """log p(text): every token once, long texts in windows that keep half a row of context."""
         texts = [request.args[0] for request in requests]
-        answers = [result.log_prob for result in score(self.lm, texts, self.method)]
+        answers = [result.log_prob for result in score(self.lm, texts, self.options)]
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, answer)
         return answers

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, rows_of, with_mask
+from anyorder.models.hub import check_available
 from anyorder.models.remote import REMOTE_ERRORS, remote_class, remote_reference, wrap_remote
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def read_checkpoint(
     """
     import torch
 
+    place = usable_device(device)
     path, name = _locate(name_or_path)
     with _quiet():
         config = _config(path, name, trust_remote_code)
@@ -55,7 +57,7 @@ def read_checkpoint(
         remote = remote_class(path, config) if trust_remote_code else None
         model, _ = _model(path, name, config, allow_pickle, remote, dtype or torch.float32)
     check_fit(tokenizer, mask_id, rows_of(model), name)
-    model.to(device or "cpu").eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
+    model.to(place).eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     longest = max_length(model, tokenizer)
     ready: Any = model if remote is None else wrap_remote(model, mask_id, longest, name)
     return Loaded(ready, tokenizer, name, mask_id, padding(tokenizer, config, mask_id), longest)
@@ -70,6 +72,19 @@ def padding(tokenizer: PreTrainedTokenizerBase, config: Any, mask_id: int) -> in
     if pad_id is None or pad_id == mask_id or tokenizer("a")["input_ids"][-1:] == [pad_id]:
         return None
     return int(pad_id)
+
+
+def usable_device(device: str | torch.device | None) -> torch.device:
+    """The device, if this machine has it; refused before anything is read."""
+    import torch
+
+    try:
+        place = torch.device(device or "cpu")
+        torch.zeros(1, device=place)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split(".")[0].splitlines()[0]
+        raise AnyorderError(f"cannot use the device {str(device)!r} ({reason}): choose cpu, or leave it out") from None
+    return place
 
 
 class Encoder(NamedTuple):
@@ -111,6 +126,8 @@ def _locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
         raise AnyorderError(
             f"there is no folder {text}: check the path, or give a Hugging Face name like bert-base-cased"
         )
+    else:
+        check_available(text)
     return text, text
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
+from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.score import Score
 
-COLUMNS = ("log_prob", "standard_error", "tokens", "text")
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"} | {
+    chr(n): f"\\x{n:02x}" for n in (*range(9), 11, 12, *range(14, 32), *range(127, 160))
+})  # fmt: skip
 _DIGITS = 6  # decimals; float32 models have no more to say
 
 
@@ -17,21 +20,7 @@ def to_json(score: Score) -> str:
     row["log_prob"], row["standard_error"] = round(score.log_prob, _DIGITS), round(score.standard_error, _DIGITS)
     for term in row.get("per_token", []):
         term["log_prob"] = round(term["log_prob"], _DIGITS)
-    return json.dumps(row, ensure_ascii=False)
-
-
-def to_tsv(score: Score) -> str:
-    """One line of TSV; with ``per_token`` a last column ``token:value …``."""
-    cells = [f"{score.log_prob:.{_DIGITS}f}", f"{score.standard_error:.{_DIGITS}f}", str(score.tokens)]
-    cells.append(score.text.translate(_ESCAPES))
-    if score.per_token is not None:
-        cells.append(" ".join(f"{token.translate(_ESCAPES)}:{value:.4f}" for token, value in score.per_token))
-    return "\t".join(cells)
-
-
-def tsv_header(per_token: bool) -> str:
-    """The names of the columns."""
-    return "\t".join((*COLUMNS, *(["per_token"] if per_token else [])))
+    return json.dumps(row, ensure_ascii=False, allow_nan=False)
 
 
 def same_json(line: str, text: str) -> bool:
@@ -42,6 +31,29 @@ def same_json(line: str, text: str) -> bool:
         return False
 
 
-def same_tsv(line: str, text: str) -> bool:
-    """Whether a line of TSV is the score of ``text``."""
-    return line.rstrip("\n").split("\t")[3:4] == [text.translate(_ESCAPES)]
+@dataclass(frozen=True)
+class Tsv:
+    """Lines of TSV: a standard error where there is one, with ``per_token`` a last column ``token:value …``."""
+
+    options: ScoreOptions
+
+    @property
+    def header(self) -> str:
+        """The names of the columns."""
+        error, shares = self.options.estimated, self.options.per_token
+        names = ["log_prob", *["standard_error"] * error, "tokens", "text", *["per_token"] * shares]
+        return "\t".join(names)
+
+    def line(self, score: Score) -> str:
+        """One score."""
+        cells = [f"{score.log_prob:.{_DIGITS}f}", str(score.tokens), score.text.translate(_ESCAPES)]
+        if self.options.estimated:
+            cells.insert(1, f"{score.standard_error:.{_DIGITS}f}")
+        if score.per_token is not None:
+            cells.append(" ".join(f"{token.translate(_ESCAPES)}:{value:.4f}" for token, value in score.per_token))
+        return "\t".join(cells)
+
+    def same(self, line: str, text: str) -> bool:
+        """Whether a line is the score of ``text``."""
+        at = self.header.split("\t").index("text")
+        return line.rstrip("\n").split("\t")[at : at + 1] == [text.translate(_ESCAPES)]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
 from anyorder.stats import Z95, widening
-from anyorder.tasks.score import Method, score
+from anyorder.tasks.options import ScoreOptions
+from anyorder.tasks.score import score
 from anyorder.training.data import evenly, split
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def per_character(
     """The bound of ``texts`` with ``samples`` masks each, in nats per character and per token."""
     if len(texts) < 2:
         raise AnyorderError(f"{name} has {len(texts)} text(s), too few for an interval: give at least 2")
-    scores = score(lm, texts, Method("bound", samples=samples, seed=seed), progress=progress)
+    scores = score(lm, texts, ScoreOptions("bound", samples=samples, seed=seed), progress=progress)
     nats = [-one.log_prob for one in scores]
     characters, tokens = sum(map(len, texts)), sum(one.tokens for one in scores)
     value = math.fsum(nats) / characters

@@ -17,6 +17,7 @@ from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.stats import Estimate, mean_estimate, to_json
 from anyorder.studies.dependence import Dependence, safe_block, text_pairs
+from anyorder.studies.options import DiagnoseOptions
 from anyorder.studies.text_chains import ChainReport, text_chain
 from anyorder.tasks.pieces import affixes
 
@@ -25,32 +26,6 @@ if TYPE_CHECKING:
 
 MIN_TOKENS = 4
 _CORPUS_TEXTS = 1000  # of the data, whose own repeats are counted
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is measured, and how much of it."""
-
-    texts: int = 8  # whose pairs are measured
-    length: int = 24  # tokens of a text, special ones aside; longer ones are cut
-    pairs: int = 32  # random pairs a text; half as many neighbours beside
-    budget: float = 0.1  # nats a parallel block may lose
-    chain_texts: int = 2
-    chains: int = 4
-    sweeps: int = 20
-    samples: int = 16  # generated texts behind each stutter rate
-    temperatures: tuple[float, ...] = (0.7, 1.0)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        small = {"texts": 1, "length": MIN_TOKENS, "pairs": 2, "chains": 2, "sweeps": 8, "samples": 1, "chain_texts": 0}
-        for name, least in small.items():
-            if getattr(self, name) < least:
-                raise AnyorderError(f"{name} must be at least {least}, not {getattr(self, name)}")
-        if not self.budget > 0:
-            raise AnyorderError(f"the budget must be a positive number of nats, not {self.budget}")
-        if not self.temperatures or min(self.temperatures) <= 0:
-            raise AnyorderError("temperatures must be above 0")
 
 
 @dataclass(frozen=True)
@@ -68,7 +43,7 @@ class Diagnosis:
     """Everything found so far; each part is filled in when it is done."""
 
     model: str
-    settings: Settings
+    settings: DiagnoseOptions
     texts: list[str] = field(default_factory=list)
     skipped: int = 0
     pairs: list[Dependence] = field(default_factory=list)
@@ -154,7 +129,7 @@ def _nats(found: Estimate) -> str:
     return f"{found.value:.3f}{error} nats" if found.samples else "unknown (no such pair)"
 
 
-def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator[tuple[str, float, Diagnosis]]:
+def diagnose(lm: MaskedLM, texts: Sequence[str], settings: DiagnoseOptions) -> Iterator[tuple[str, float, Diagnosis]]:
     """Yield (what is done, share of all work, the diagnosis so far) as the work goes on; the same object each time."""
     found = Diagnosis(lm.name, settings)
     rows = _rows(lm, texts, settings, found)
@@ -191,7 +166,9 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: Settings) -> Iterator
         yield f"stutter, {name} at {temperature:g}", done / total, found
 
 
-def _rows(lm: MaskedLM, texts: Sequence[str], settings: Settings, found: Diagnosis) -> list[tuple[Tensor, Tensor]]:
+def _rows(
+    lm: MaskedLM, texts: Sequence[str], settings: DiagnoseOptions, found: Diagnosis
+) -> list[tuple[Tensor, Tensor]]:
     """(tokens [N], free [N]) of a seeded choice of texts; those too short to have pairs are skipped and counted."""
     before, after = affixes(lm.tokenizer)
     room = min(settings.length, lm.max_length - len(before) - len(after))
@@ -214,7 +191,7 @@ def _rows(lm: MaskedLM, texts: Sequence[str], settings: Settings, found: Diagnos
     return rows
 
 
-def _stutter_plans(settings: Settings) -> list[tuple[str, dict[str, Any], float]]:
+def _stutter_plans(settings: DiagnoseOptions) -> list[tuple[str, dict[str, Any], float]]:
     """(name, options of ``lm.generate``, temperature)."""
     few, some = max(1, settings.length // 8), max(2, settings.length // 2)
     ways: dict[str, dict[str, Any]] = {
@@ -228,7 +205,9 @@ def _stutter_plans(settings: Settings) -> list[tuple[str, dict[str, Any], float]
     return [(name, options, t) for name, options in ways.items() for t in settings.temperatures]
 
 
-def _stutter(lm: MaskedLM, name: str, options: dict[str, Any], temperature: float, settings: Settings) -> StutterRate:
+def _stutter(
+    lm: MaskedLM, name: str, options: dict[str, Any], temperature: float, settings: DiagnoseOptions
+) -> StutterRate:
     made = lm.generate(
         length=settings.length, samples=settings.samples, temperature=temperature, seed=settings.seed, **options
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
 from anyorder.files.reading import Source
 from anyorder.stats import Z95, wilson
-from anyorder.tasks.score import Method, score
+from anyorder.tasks.options import ScoreOptions
+from anyorder.tasks.score import score
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -77,7 +78,7 @@ def read_pairs(path: str, limit: int | None = None) -> list[MinimalPair]:
     return pairs
 
 
-def compare(lm: MaskedLM, a: str, b: str, methods: Iterable[Method]) -> list[Preference]:
+def compare(lm: MaskedLM, a: str, b: str, methods: Iterable[ScoreOptions]) -> list[Preference]:
     """Which of two sentences each method finds more probable, and by how much."""
     rows = []
     for method in methods:
@@ -86,12 +87,12 @@ def compare(lm: MaskedLM, a: str, b: str, methods: Iterable[Method]) -> list[Pre
         error = (first.standard_error**2 + second.standard_error**2) ** 0.5
         sure = difference != 0 and abs(difference) > Z95 * error
         prefers = ("a" if difference > 0 else "b") if sure else "undecided"
-        rows.append(Preference(method.name, first.log_prob, second.log_prob, difference, error, prefers))
+        rows.append(Preference(method.method, first.log_prob, second.log_prob, difference, error, prefers))
     return rows
 
 
 def accuracies(
-    lm: MaskedLM, pairs: Sequence[MinimalPair], methods: Sequence[Method], progress: Progress | None = None
+    lm: MaskedLM, pairs: Sequence[MinimalPair], methods: Sequence[ScoreOptions], progress: Progress | None = None
 ) -> list[Accuracy]:
     """Accuracy by paradigm and method, in the order the paradigms appear, and over all pairs at the end.
 
@@ -103,19 +104,19 @@ def accuracies(
     paradigms = list(dict.fromkeys(pair.paradigm for pair in pairs))
     for method in methods:
 
-        def report(done: int, name: str = method.name) -> None:
+        def report(done: int, name: str = method.method) -> None:
             if progress is not None:
                 progress(name, done, len(texts))
 
-        scores = score(lm, texts, replace(method, common=True), progress=report)
+        scores = score(lm, texts, method, common=True, progress=report)
         log_prob = {result.text: result.log_prob for result in scores}
         for pair in pairs:
             hit = log_prob[pair.good] > log_prob[pair.bad]
-            hits.setdefault((pair.paradigm, method.name), []).append(hit)
+            hits.setdefault((pair.paradigm, method.method), []).append(hit)
             if len(paradigms) > 1:
-                hits.setdefault((ALL, method.name), []).append(hit)
+                hits.setdefault((ALL, method.method), []).append(hit)
     names = [*paradigms, ALL] if len(paradigms) > 1 else paradigms
-    return [_accuracy(name, method.name, hits[name, method.name]) for name in names for method in methods]
+    return [_accuracy(name, method.method, hits[name, method.method]) for name in names for method in methods]
 
 
 def _accuracy(paradigm: str, method: str, hits: Sequence[bool]) -> Accuracy:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
+from anyorder.files.reading import is_file_name
 from anyorder.joints.compatibility import compatibility
 from anyorder.tasks.joint import read_pair
 from anyorder.tasks.pairs import Example, draw_examples, text_pairs
@@ -20,14 +20,14 @@ MEANS = ("mean", "median", "residual", "expected_residual")  # of Compatibility,
 
 def chosen_pairs(lm: MaskedLM, source: str, scheme: str, examples: int, seed: int) -> list[Example]:
     """The pairs of ``source``: of a text its two blanks, or every adjacent pair; of a file one pair per line."""
-    if _is_file(source):
+    if is_file_name(source):
         return draw_examples(lm, source, scheme, examples, seed).examples
     if "___" in source or str(lm.tokenizer.mask_token) in source:
         tokens, a, b = read_pair(lm, source)
         return [Example(1, tokens, (a, b))]
     pairs = list(text_pairs(lm, source))
     if not pairs:
-        raise AnyorderError("the text has no two adjacent tokens: give a longer one, or a file with a text a line")
+        raise AnyorderError("the text has no two adjacent tokens: give a longer one, or a file with one text per line")
     return pairs
 
 
@@ -50,10 +50,3 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Means over pairs, and the largest cross-ratio of all."""
     means = {name: sum(row[name] for row in rows) / len(rows) for name in MEANS}
     return means | {"max": max(row["max"] for row in rows)}
-
-
-def _is_file(source: str) -> bool:
-    try:
-        return Path(source).is_file()
-    except OSError:  # a long text is no file name
-        return False

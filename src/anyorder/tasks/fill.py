@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.restricted import Restricted
-from anyorder.errors import AnyorderError, choose
+from anyorder.errors import AnyorderError
 from anyorder.samplers.any_order import any_order
 from anyorder.samplers.beam import beam as beam_search
 from anyorder.samplers.run import run
 from anyorder.samplers.seeds import Seeds
 from anyorder.scoring.chain import chain
 from anyorder.tasks.lengths import length_posterior
+from anyorder.tasks.options import FillOptions
 from anyorder.text.template import Layout, Template, allowed, check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Conditionals
@@ -24,7 +25,6 @@ from anyorder.types import Conditionals
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
-METHODS = ("beam", "sample", "joint")
 Progress = Callable[[str, int, int], None]
 
 
@@ -57,17 +57,8 @@ class Completion:
 def fill(
     lm: MaskedLM,
     text: str,
+    options: FillOptions = FillOptions(),
     *,
-    top: int = 5,
-    method: str = "beam",
-    order: str | Sequence[int] = "confidence",
-    beam: int = 16,
-    samples: int = 64,
-    tail: float | None = None,
-    seed: int = 0,
-    whole_words: bool = True,
-    special_tokens: bool = False,
-    allow_unknown: bool = False,
     progress: Progress | None = None,
 ) -> list[Completion]:
     """Every blank filled jointly, completions ranked by their joint log-probability.
@@ -87,37 +78,21 @@ def fill(
     Args:
         lm: The model.
         text: The text with its blanks.
-        top: Completions returned, at most.
-        method: ``beam`` (n-best search), ``sample`` (distinct any-order samples) or ``joint`` (the Arnold–Gokhale
-            distribution over exactly two one-token blanks).
-        order: For beam and sample, see :func:`anyorder.samplers.any_order`; ``given:`` counts unknown tokens from 1.
-        beam: Width of the beam (at least ``top``).
-        samples: Draws of ``sample``.
-        tail: For ``joint``: ask only for the rows that carry mass, until at most this much is unaccounted for
-            (:func:`anyorder.joints.support.adaptive_joint`); None asks for all, two passes a token of the vocabulary.
-        seed: Of every random choice.
-        whole_words: A blank that stands as a word starts with a piece that begins one.
-        special_tokens: Allow ``[SEP]`` and its like, as fill-mask does.
-        allow_unknown: Let words the tokenizer cannot represent stand as unknown tokens.
+        options: How; orders as in :func:`anyorder.samplers.any_order`, the tail as in
+            :func:`anyorder.joints.support.adaptive_joint`.
         progress: Called with (what, done, of how many).
 
     Returns:
         Completions, best first.
     """
-    choose(method, METHODS, "method")
-    if min(top, beam, samples) < 1:
-        raise AnyorderError("top, beam and samples must be at least 1")
-    if tail is not None and method != "joint":
-        raise AnyorderError(f"the method {method!r} has no --tail: leave it out, or choose --method joint")
-    if tail is not None and not 0 < tail < 1:
-        raise AnyorderError(f"the tail is a probability between 0 and 1, not {tail}: try 1e-3")
+    top, method, order = options.top, options.method, options.order
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     template = read_template(lm, text, words)
-    layouts = [layout(template.texts, n, words, lm.max_length, allow_unknown) for n in template.lengths()]
+    layouts = [layout(template.texts, n, words, lm.max_length, options.allow_unknown) for n in template.lengths()]
     log_length = length_posterior(lm.conditionals, layouts, template, words)
     found: list[Completion] = []
     for number, where in enumerate(layouts):
-        rules = allowed(where, words, whole_words=whole_words, special_tokens=special_tokens)
+        rules = allowed(where, words, whole_words=options.whole_words, special_tokens=options.special_tokens)
         if not bool(rules.any(-1).all()):
             raise AnyorderError("no token of the vocabulary fits a blank: allow word pieces (--any-pieces)")
 
@@ -127,15 +102,15 @@ def fill(
 
         if method == "joint":
             # A caller's order or beam says nothing here: the distribution is explicit.
-            tokens, log_prob = _joint(lm.conditionals, where, rules, top, tail, tell)
+            tokens, log_prob = _joint(lm.conditionals, where, rules, top, options.tail, tell)
         elif method == "sample":
-            noise = Seeds(seed, ((number, i) for i in range(samples)))
-            tokens, log_prob = _sample(lm.conditionals, where, rules, order, samples, noise, tell)
+            noise = Seeds(options.seed, ((number, i) for i in range(options.samples)))
+            tokens, log_prob = _sample(lm.conditionals, where, rules, order, options.samples, noise, tell)
         else:
             picks = numbered(order, where)
             tokens, log_prob, _ = beam_search(
-                lm.conditionals, where.tokens, where.free, width=max(beam, top), order=picks, allowed=rules,
-                generator=torch.Generator().manual_seed(seed), progress=tell,
+                lm.conditionals, where.tokens, where.free, width=max(options.beam, top), order=picks, allowed=rules,
+                generator=torch.Generator().manual_seed(options.seed), progress=tell,
             )  # fmt: skip
         length = float(log_length[number]) if len(layouts) > 1 else None
         for row, value in zip(tokens, log_prob.tolist(), strict=True):

@@ -20,6 +20,7 @@ from anyorder.joints.pair import PairJoint
 from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import pair_tables
+from anyorder.tasks.options import JointOptions
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Conditionals
@@ -131,10 +132,8 @@ def text_joints(
     lm: MaskedLM,
     text: str,
     methods: Sequence[str] = ("ag",),
+    options: JointOptions = JointOptions(),
     *,
-    tail: float | None = None,
-    special_tokens: bool = False,
-    allow_unknown: bool = False,
     report: Callable[[int], object] = lambda rows: None,
 ) -> dict[str, TextJoint]:
     """The joints of several methods over the two blanks of ``text``, from one set of passes.
@@ -143,21 +142,20 @@ def text_joints(
         lm: the model.
         text: with two blanks of one token, ``___`` or the model's mask token.
         methods: of :data:`anyorder.joints.METHODS`.
-        tail: None for the whole vocabulary; else ask only for the rows that carry mass, until the mass of the pairs
-            not examined is known to within this much (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and ``ag`` only).
-        special_tokens: a blank may hold them, as in the paper; else the joint is over the tokens that can be text, and
-            from the model's conditionals given that both blanks hold such a token.
-        allow_unknown: let words the tokenizer cannot represent stand as unknown tokens.
+        options: ``tail``, None for the whole vocabulary; else ask only for the rows that carry mass, until the mass of
+            the pairs not examined is known to within this much (:func:`anyorder.joints.adaptive_joint`; ``mlm`` and
+            ``ag`` only). ``special_tokens``: a blank may hold them, as in the paper; else the joint is over the tokens
+            that can be text, and from the model's conditionals given that both blanks hold such a token.
         report: called with the number of rows of the model just finished.
     """
     for method in methods:
         choose(method, METHODS, "method")
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    tokens, a, b = read_pair(lm, text, words, allow_unknown=allow_unknown)
-    if tail is not None:
-        q: Conditionals = lm.conditionals if special_tokens else Restricted(lm.conditionals, ~words.special)
-        return _adaptive(q, tokens, a, b, methods, words, tail, report)
-    values = None if special_tokens else (~words.special).nonzero().squeeze(1)
+    tokens, a, b = read_pair(lm, text, words, allow_unknown=options.allow_unknown)
+    if options.tail is not None:
+        q: Conditionals = lm.conditionals if options.special_tokens else Restricted(lm.conditionals, ~words.special)
+        return _adaptive(q, tokens, a, b, methods, words, options.tail, report)
+    values = None if options.special_tokens else (~words.special).nonzero().squeeze(1)
     with torch.inference_mode():
         tables = pair_tables(lm.conditionals, tokens, a, b, values=values, report=report)
         joints = {method: derive(tables, method) for method in methods}

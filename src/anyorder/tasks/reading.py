@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from anyorder.conditionals.ordered import ModelOrdered
 from anyorder.errors import AnyorderError, choose
 from anyorder.models.ordered import TRAINED
+from anyorder.tasks.options import READINGS
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
     from anyorder.types import Conditionals, Ordered
-
-# auto: in order where the model was trained for it and the method goes token by token, else in full.
-READINGS = ("auto", "full", "ordered", "ordered-untrained")
 
 
 def ordered_of(lm: MaskedLM, *, untrained: bool = False) -> ModelOrdered:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.options import option
 
 if TYPE_CHECKING:
     from anyorder.samplers.adaptive import Influence
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from anyorder.types import Conditionals, Ordered, Sampler
 
 INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
-
-
-def option(default: Any, told: str) -> Any:
-    """A field with its help text."""
-    return field(default=default, metadata={"help": told})
 
 
 _STEPS = "Steps of parallel and refine (at most one per token), or of a chain."

@@ -11,21 +11,19 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from anyorder.errors import AnyorderError, choose
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.pseudo import pll, pll_word
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import widening
+from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import Piece, pieces
-from anyorder.tasks.reading import READINGS, reader
+from anyorder.tasks.reading import reader
 from anyorder.types import Conditionals, Ordered
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
-METHODS = ("pll", "pll-word", "chain", "bound")
-ORDERS = ("left-to-right", "right-to-left", "random")
 BATCH = 2**20  # tokens of all rows of a batch, as masks in memory: 8 MB of ids at a time
 ENOUGH = 1024  # tokens that keep a model busy; from there on a batch is not worth padding its rows for
 Progress = Callable[[int], None]
@@ -37,7 +35,7 @@ class Score:
 
     Attributes:
         text: the text.
-        method: one of ``METHODS``.
+        method: one of those of :class:`anyorder.tasks.options.ScoreOptions`.
         log_prob: in nats; a pseudo-log-likelihood for ``pll`` and ``pll-word``.
         standard_error: of ``log_prob`` where it is estimated, else 0; ± 1.96 of it is a 95 % interval.
         tokens: how many were scored.
@@ -80,26 +78,20 @@ class Score:
 
 @dataclass(frozen=True)
 class Method:
-    """Which score, and how much work to spend on it."""
+    """Which score of tokens, and how much work to spend on it; see :class:`anyorder.tasks.options.ScoreOptions`."""
 
-    name: str = "pll"
+    name: str = "chain"
     order: str = "left-to-right"  # of the chain
     samples: int | None = None  # masks of the bound (16), or random orders of the chain (1)
     seed: int = 0
     # The same masks or order for texts of one length: their differences are sharper, their sum over a corpus is not.
     common: bool = False
-    reading: str = "auto"  # of the chain: one of READINGS
+    reading: str = "auto"  # of the chain: one of tasks.options.READINGS
 
-    def __post_init__(self) -> None:
-        choose(self.name, METHODS, "method")
-        choose(self.order, ORDERS, "order")
-        choose(self.reading, READINGS, "reading")
-        if self.samples is not None and self.samples < 1:
-            raise AnyorderError(f"{self.samples} samples are too few: choose 1 or more")
-        if self.name != "chain" and self.order != "left-to-right":
-            raise AnyorderError(f"{self.name} has no order: choose the method chain, or leave the order out")
-        if self.samples is not None and self.name != "bound" and self.order != "random":
-            raise AnyorderError("only the bound and random orders are sampled: leave the number of samples out")
+    @classmethod
+    def of(cls, options: ScoreOptions, common: bool = False) -> Method:
+        """The method that was asked for."""
+        return cls(options.method, options.order, options.samples, options.seed, common, options.reading)
 
     @property
     def repeats(self) -> int:
@@ -154,11 +146,9 @@ class Method:
 def score(
     lm: MaskedLM,
     texts: Sequence[str],
-    method: Method,
+    options: ScoreOptions,
     *,
-    per_token: bool = False,
-    stride: int | None = None,
-    strict: bool = False,
+    common: bool = False,
     first: int = 1,
     progress: Progress | None = None,
 ) -> list[Score]:
@@ -167,16 +157,15 @@ def score(
     Args:
         lm: The model.
         texts: Any strings; an empty one scores 0 over 0 tokens.
-        method: What to compute.
-        per_token: Keep each token's term.
-        stride: New tokens a window for texts longer than the model, see :func:`anyorder.tasks.pieces.pieces`.
-        strict: Refuse such texts instead.
+        options: What to compute; for ``stride`` see :func:`anyorder.tasks.pieces.pieces`.
+        common: As of :class:`Method`.
         first: The number of the first text in error messages.
         progress: Called with the number of texts finished so far, now and then.
     """
+    method = Method.of(options, common)
     asked, reading = reader(lm, method.reading, method.name, method.name == "chain")
     method = replace(method, reading=reading)
-    rows = pieces(lm.tokenizer, texts, lm.max_length, stride=stride, strict=strict, first=first)
+    rows = pieces(lm.tokenizer, texts, lm.max_length, stride=options.stride, strict=options.strict, first=first)
     terms: list[list[tuple[str, float]]] = [[] for _ in texts]
     log_prob, variance, windows = [0.0] * len(texts), [0.0] * len(texts), [0] * len(texts)
 
@@ -199,7 +188,7 @@ def score(
             tokens=len(terms[i]),
             windows=max(1, windows[i]),
             reading=reading,
-            per_token=tuple(terms[i]) if per_token else None,
+            per_token=tuple(terms[i]) if options.per_token else None,
         )
         for i, text in enumerate(texts)
     ]

@@ -1,0 +1,170 @@
+"""Options written once: a frozen dataclass with a help text per field, read by the facade, the commands and the docs.
+
+>>> @dataclass(frozen=True)
+... class FillOptions(Options):
+...     top: int = option(5, "How many completions.", "-n", least=1)
+
+``@takes(FillOptions)`` gives a method of the facade these keywords, so that type checkers and editors know them;
+:func:`anyorder.cli.common.command` gives a command the same ones as ``--top``. Neither repeats a name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, Field, field, fields
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from anyorder.errors import AnyorderError, choose
+
+P = ParamSpec("P")
+S = TypeVar("S")
+O = TypeVar("O")  # noqa: E741 - the options
+T = TypeVar("T")
+R = TypeVar("R")
+
+LARGEST_SEED = 2**63 - 1
+
+
+def option(
+    default: Any,
+    help: str,
+    *flags: str,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Sequence[str] = (),
+    kind: type | None = None,
+) -> Any:
+    """A field of :class:`Options`.
+
+    Args:
+        default: Its value if nothing is said; ``...`` if it must be given.
+        help: One sentence for ``--help`` and the docs.
+        flags: How the command spells it, if not just ``--name``; a short one such as ``-n`` comes beside that.
+        least: The smallest value.
+        most: The largest value.
+        above: What the value must be greater than.
+        below: What the value must be less than.
+        choices: The values there are.
+        kind: The type the command takes, where Python takes more.
+    """
+    limits = {"least": least, "most": most, "above": above, "below": below}
+    metadata = {"help": help, "flags": flags, "choices": tuple(choices), "kind": kind, **limits}
+    return field(default=MISSING if default is ... else default, metadata=metadata)
+
+
+def seed_option() -> Any:
+    """The field that every random task has."""
+    return option(0, "Seed of every random choice.", least=0, most=LARGEST_SEED)
+
+
+class Options:
+    """The base of all options: the limits that fields name are checked before any work."""
+
+    def __post_init__(self) -> None:
+        for one in fields(cast("Any", self)):
+            value = getattr(self, one.name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if part is not None:
+                    _check(one, part)
+
+
+def _check(one: Field[Any], value: Any) -> None:
+    name, rules = one.name.replace("_", " "), one.metadata
+    if isinstance(value, str):
+        check_text(value)
+    if rules.get("choices"):
+        choose(value, rules["choices"], name)
+    tests = {
+        "least": ("at least", lambda limit: value >= limit),
+        "most": ("at most", lambda limit: value <= limit),
+        "above": ("above", lambda limit: value > limit),
+        "below": ("below", lambda limit: value < limit),
+    }
+    for rule, (words, holds) in tests.items():
+        limit = rules.get(rule)
+        if limit is not None and not holds(limit):
+            raise AnyorderError(f"{name} must be {words} {limit}, not {value}")
+
+
+def check_text(text: str) -> str:
+    """``text`` if it can be written as UTF-8; a terminal may pass bytes that cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise AnyorderError(
+            f"the text is not valid Unicode (character {error.start + 1}): convert it to UTF-8, for instance with iconv"
+        ) from None
+    return text
+
+
+def takes(options: Callable[P, O]) -> Callable[[Callable[[S, T, O], R]], Callable[Concatenate[S, T, P], R]]:
+    """Let a method ``(self, text, options)`` be called with the options as keywords, ``(self, text, top=3)``."""
+
+    def decorate(method: Callable[[S, T, O], R]) -> Callable[Concatenate[S, T, P], R]:
+        @wraps(method)
+        def call(self: S, text: T, *args: P.args, **keywords: P.kwargs) -> R:
+            for one in [text] if isinstance(text, str) else cast("Iterable[Any]", text):
+                check_text(one)
+            return method(self, text, options(*args, **keywords))
+
+        return _described(call, options)
+
+    return decorate
+
+
+def takes_only(options: Callable[P, O]) -> Callable[[Callable[[S, O], R]], Callable[Concatenate[S, P], R]]:
+    """As :func:`takes`, for a method whose text is one of its options."""
+
+    def decorate(method: Callable[[S, O], R]) -> Callable[Concatenate[S, P], R]:
+        @wraps(method)
+        def call(self: S, *args: P.args, **keywords: P.kwargs) -> R:
+            return method(self, options(*args, **keywords))
+
+        return _described(call, options)
+
+    return decorate
+
+
+class _Bound(Protocol[P, R]):
+    @overload
+    def __call__(self, texts: str, /, *args: P.args, **keywords: P.kwargs) -> R: ...  # type: ignore[overload-overlap]  # a str is a sequence of str
+    @overload
+    def __call__(self, texts: Sequence[str], /, *args: P.args, **keywords: P.kwargs) -> list[R]: ...
+
+
+class OneOrMany(Generic[P, R]):
+    """The type of a method that answers a text with ``R`` and several with a list of them."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> _Bound[P, R]:
+        """For type checkers only: at run time such a method is a plain function."""
+        raise NotImplementedError
+
+
+def takes_many(options: Callable[P, O]) -> Callable[[Callable[[Any, list[str], O], list[R]]], OneOrMany[P, R]]:
+    """As :func:`takes`, for a method over a list of texts that is to take a single one too."""
+
+    def decorate(method: Callable[[Any, list[str], O], list[R]]) -> OneOrMany[P, R]:
+        @wraps(method)
+        def call(self: Any, texts: str | Sequence[str], *args: P.args, **keywords: P.kwargs) -> Any:
+            several = [check_text(text) for text in ([texts] if isinstance(texts, str) else texts)]
+            answers = method(self, several, options(*args, **keywords))
+            return answers[0] if isinstance(texts, str) else answers
+
+        return cast("OneOrMany[P, R]", _described(call, options))
+
+    return decorate
+
+
+def _described(call: Any, options: Any) -> Any:
+    """``call`` with the signature and the help texts of its options, for ``help()`` and notebooks."""
+    first = list(inspect.signature(call.__wrapped__).parameters.values())[:-1]
+    mine = inspect.signature(options).parameters.values()
+    returns = inspect.signature(call.__wrapped__).return_annotation
+    call.__signature__ = inspect.Signature([*first, *mine], return_annotation=returns)
+    lines = "\n".join(f"            {one.name}: {one.metadata['help']}" for one in fields(options))
+    call.__doc__ = f"{(call.__doc__ or '').rstrip()}\n\n        Options:\n{lines}\n"
+    return call

@@ -1,0 +1,34 @@
+"""Text and tables for a terminal: nothing that moves its cursor, and no number cut in two."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # marks that reverse the direction of what follows
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""``text`` with control characters as escapes (``\x1b``, ``\n``), but for those in ``keep``."""
+
+    def shown(character: str) -> str:
+        control = unicodedata.category(character) in ("Cc", "Cs") or ord(character) in _TURNING
+        return character.encode("unicode_escape").decode() if control and character not in keep else character
+
+    return "".join(map(shown, text))
+
+
+def table(words: Sequence[str], numbers: Sequence[str], title: str | None = None) -> Table:
+    """An empty table: columns of words, which wrap where the terminal is narrow, then of numbers, which never do."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in words:
+        made.add_column(name, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made

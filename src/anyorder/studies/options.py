@@ -1,0 +1,273 @@
+"""What a user may say to each study, written once; nothing heavy is imported here, so that ``--help`` stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyorder.errors import AnyorderError
+from anyorder.options import Options, option, seed_option
+
+SCHEMES = ("random", "contiguous")
+MODELS = "name=folder of a masked or causal model; may be repeated."
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions(Options):
+    """Of :mod:`anyorder.studies.certify`."""
+
+    sampler: tuple[str, ...] = option(
+        (),
+        "any-order, gibbs, metropolis, parallel, adaptive, refine; may be repeated. All if absent.",
+        choices=("any-order", "gibbs", "metropolis", "parallel", "adaptive", "refine"),
+    )
+    draws: int = option(1000, "Texts in one histogram; more show smaller errors.", least=10)
+    repeats: int = option(10, "Histograms each sampler is judged by.", least=2)
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharactersOptions(Options):
+    """Of :mod:`anyorder.studies.characters`."""
+
+    data: tuple[Path, ...] = option((), "A file of texts, one per line; may be repeated.")
+    held_out: tuple[Path, ...] = option(
+        (), "A training file of which only the last documents were held out; may be repeated."
+    )
+    share: float = option(0.01, "Of a --held-out file's documents: what its recipe held out.", above=0, below=1)
+    samples: int = option(16, "Masks per text of the bound.", least=2)
+    limit: int | None = option(None, "So many texts of each file, evenly spread.", least=1)
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.data and not self.held_out:
+            raise AnyorderError("no texts given: name files with --data or --held-out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Options):
+    """Of :mod:`anyorder.studies.minimal_pairs`."""
+
+    method: tuple[str, ...] = option(
+        (),
+        "chain, bound, pll or pll-word; may be repeated. All if absent.",
+        choices=("chain", "bound", "pll", "pll-word"),
+    )
+    samples: int = option(16, "Masks per text of the bound.", least=2)
+    limit: int | None = option(None, "At most so many pairs of each file.", least=1)
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompatibilityOptions(Options):
+    """Of :mod:`anyorder.tasks.compatibility`."""
+
+    top: int = option(20, "Most probable tokens of each position to look at.", "-n", least=2)
+    scheme: str = option("contiguous", "Pairs of a file: random or contiguous, one per line.", choices=SCHEMES)
+    examples: int = option(20, "Lines of a file.", least=1)
+    special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseOptions(Options):
+    """Of :mod:`anyorder.studies.diagnose`."""
+
+    texts: int = option(8, "Texts whose dependence is measured.", least=1)
+    length: int = option(24, "Tokens of a text, special ones aside; longer ones are cut.", least=4)
+    pairs: int = option(32, "Random pairs of positions per text; half as many neighbours beside.", least=2)
+    budget: float = option(0.1, "Nats a parallel block may lose.", above=0)
+    chain_texts: int = option(2, "Texts that Gibbs chains are run on; 0 leaves them out.", least=0)
+    chains: int = option(4, "Chains per text: half begin at it, half at masks.", least=2)
+    sweeps: int = option(20, "Sweeps of each chain.", least=8)
+    samples: int = option(16, "Generated texts behind each stutter rate.", least=1)
+    temperature: str = option("0.7,1.0", "Temperatures of the stutter rates.")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.temperatures or min(self.temperatures) <= 0:
+            raise AnyorderError("temperatures must be above 0")
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """The numbers that ``temperature`` names."""
+        from anyorder.chains.worlds import parse_numbers
+
+        return tuple(parse_numbers(self.temperature, "temperature"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions(Options):
+    """Of :mod:`anyorder.studies.generation`, against the number of steps."""
+
+    steps: str = option("4,8,16,32,64", "Numbers of steps, comma-separated.")
+    length: int = option(126, "Tokens of every text, special ones not counted.", "-l", least=2)
+    texts: int = option(64, "Texts generated for every row.", "-n", least=1)
+    samplers: str = option("parallel,refine,gibbs", "Among parallel, refine, gibbs.")
+    judge: str | None = option(None, "A causal LM (GPT), name or folder, for generative perplexity.")
+    corpus: Path | None = option(None, "Real texts, one per line (.txt, .gz, .xz), to compare with.")
+    temperature: float = option(1.0, "Of every sampler.", above=0)
+    seed: int = seed_option()
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of steps."""
+        try:
+            return [int(part) for part in self.steps.split(",")]
+        except ValueError:
+            raise AnyorderError(f"cannot read the steps {self.steps!r}: write them as 4,8,16") from None
+
+    @property
+    def names(self) -> list[str]:
+        """The samplers."""
+        return [name.strip() for name in self.samplers.split(",")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyOptions(Options):
+    """Of :mod:`anyorder.studies.generation`, for one text length."""
+
+    models: tuple[str, ...] = option((), MODELS + " The bundled model if absent.", "--models", "--model", "-m")
+    judge: Path | None = option(None, "Causal model that judges the texts; the first causal one of --models if absent.")
+    texts: int = option(100, "Texts to write.", least=1)
+    length: int = option(128, "Tokens of each, special ones included.", least=3)
+    batch: int = option(100, "Texts written together.", least=1)
+    steps: tuple[int, ...] = option((8, 16, 32, 64), "Steps of parallel decoding; may be repeated.", least=1)
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseOptions(Options):
+    """Of :mod:`anyorder.studies.pairwise`."""
+
+    scheme: str = option("random", "random: two tokens anywhere; contiguous: two adjacent ones.", choices=SCHEMES)
+    examples: int = option(100, "How many, from lines drawn at random.", least=1)
+    each: int = option(1, "Pairs drawn from one line.", least=1)
+    method: tuple[str, ...] = option(
+        (),
+        "A construction: mlm, mrf-logit, mrf, hcb or ag; may be repeated. All if absent.",
+        choices=("mlm", "mrf-logit", "mrf", "hcb", "ag"),
+    )
+    size: int = option(2, "Tokens masked together; more than two need few tokens.", least=2, most=4)
+    support: int | None = option(
+        None, "With --size 3 or 4: so many tokens per position, not the whole vocabulary.", least=2
+    )
+    tail: float | None = option(
+        None, "Examine only the rows that carry mass (ag and mlm; no A-KL), such as 1e-3.", above=0, below=1
+    )
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tail is not None and self.size > 2:
+            raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
+        if self.tail is not None and set(self.method) - {"mlm", "ag"}:
+            raise AnyorderError("an adaptive support is for ag and mlm: leave out --tail for the others")
+
+    @property
+    def methods(self) -> list[str]:
+        """The chosen constructions in the order of the paper's table."""
+        possible = ("mlm", "ag") if self.tail is not None else ("mlm", "mrf-logit", "mrf", "hcb", "ag")
+        return [name for name in possible if not self.method or name in self.method]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerplexityOptions(Options):
+    """Of :mod:`anyorder.studies.perplexity`."""
+
+    models: tuple[str, ...] = option((), MODELS + " The bundled model if absent.", "--models", "--model", "-m")
+    test: Path = option(..., "The test text, plain, .gz or .xz.")
+    data: tuple[Path, ...] = option((), "Training text to fine-tune on first; may be repeated.")
+    finetune_steps: int = option(0, "Steps of fine-tuning, with the model's own algorithm.", least=0)
+    finetune_rate: float = option(0.3, "Learning rate, as a share of that of pretraining.", above=0)
+    unit: str = option("document", "document: full contexts; line: every line is a text.", choices=("document", "line"))
+    length: int = option(128, "Tokens of a context, special ones included.", least=3)
+    padding: tuple[str, ...] = option(
+        ("masked",),
+        "masked: [PAD] is not attended to; predicted: the paper's way. May be repeated.",
+        choices=("masked", "predicted"),
+    )
+    random: tuple[str, ...] = option(
+        ("chain", "bound"), "How random order is measured; may be repeated.", choices=("chain", "bound")
+    )
+    samples: int = option(16, "Masks per context of the bound.", least=2)
+    limit: int | None = option(None, "So many contexts, evenly spread over the test text.", least=1)
+    work: Path = option(Path("runs/perplexity"), "Where fine-tuned models go; a killed run goes on from there.")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.finetune_steps and not self.data:
+            raise AnyorderError("fine-tuning needs a training text: name it with --data")
+        if "predicted" in self.padding and not self.finetune_steps:
+            raise AnyorderError("a model learns to predict [PAD] by fine-tuning: add --data and --finetune-steps")
+        for file in [self.test, *self.data]:
+            if not file.is_file():
+                raise AnyorderError(f"there is no file {file}: check the path")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldOptions(Options):
+    """A world of :func:`anyorder.chains.worlds.make_world`."""
+
+    world: str = option(
+        "ising-clique", "random, ising-chain, ising-grid, ising-clique, hmm, shift, or a .json/.npy file of a joint."
+    )
+    n: int = option(6, "Positions of the world.", least=1)
+    coupling: str = option("0.5", "Strength of dependence: 0.5, 0.2,0.4, 0.2…2.0 or 0.2:2.0:10.")
+    vocab: int = option(2, "Words of the random and hmm worlds.", least=2)
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixingOptions(WorldOptions):
+    """Of ``lab mixing``."""
+
+    block: str = option("1,2", "Block sizes: 1,2,3 or 1..6.")
+    kernel: str = option(
+        "gibbs,parallel,adaptive,metropolis", "Which of gibbs, parallel, adaptive, metropolis, with commas between."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EfficiencyOptions(WorldOptions):
+    """Of ``lab efficiency``."""
+
+    world: str = option(
+        "ising-chain", "random, ising-chain, ising-grid, ising-clique, hmm, shift, or a .json/.npy file of a joint."
+    )
+    masks: str = option(
+        "1,3,6,uniform,fixed:0.15", "Mask sizes and priors: 1,3,uniform,uniform-count,fixed:0.15,beta:2,5."
+    )
+    loss: str = option(
+        "block",
+        "block: -log p(x_S | rest), as in the theory; token: each token apart, as MLMs train.",
+        choices=("block", "token"),
+    )
+    samples: int = option(2000, "Samples of one fit.", least=1)
+    repeats: int | None = option(
+        None, "Fits of the experiment; 0 for theory alone. 200 if absent, where that takes seconds.", least=0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.repeats == 1:
+            raise AnyorderError("an experiment needs at least 2 repeats and 1 sample; --repeats 0 leaves it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelOptions(WorldOptions):
+    """Of ``lab parallel``."""
+
+    coupling: str = option("0.0:1.0:6", "Strength of dependence: 0.5, 0.2,0.4, 0.2…2.0 or 0.2:2.0:10.")
+    block: str = option("2,3", "Block sizes: 2,3 or 2..6.")
+    stutter_n: int = option(4, "Words of the stutter toy; 0 leaves it out.", least=0)
+    stutter_coupling: str = option("0:8:5", "Couplings of the stutter toy.")
+    temperature: str = option("1.0", "Temperatures of the stutter toy.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stutter_n == 1:
+            raise AnyorderError("one word cannot stutter: use --stutter-n 2 or more, or 0 to leave the toy out")

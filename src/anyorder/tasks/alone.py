@@ -1,0 +1,40 @@
+"""Each blank for itself, as fill-mask answers: what filling them jointly is to be compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from anyorder.conditionals.restricted import Restricted
+from anyorder.tasks.fill import read_template
+from anyorder.tasks.lengths import length_posterior
+from anyorder.tasks.options import FillOptions
+from anyorder.text.template import allowed, layout
+from anyorder.text.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+
+
+def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
+    """The likeliest tokens of every blank, log q(x_t | the text, all blanks masked), and the text of the best ones.
+
+    Blanks of open length have the likeliest one. Probabilities are among the tokens allowed there.
+    """
+    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    template = read_template(lm, text, words)
+    layouts = [layout(template.texts, n, words, lm.max_length, options.allow_unknown) for n in template.lengths()]
+    where = layouts[int(length_posterior(lm.conditionals, layouts, template, words).argmax())]
+    rules = allowed(where, words, whole_words=options.whole_words, special_tokens=options.special_tokens)
+    places = torch.tensor([p for run in where.slots for p in run])
+    with torch.inference_mode():
+        log_q = Restricted(lm.conditionals, rules)(where.tokens[None], places[None])[0]  # [K, V]
+    best = log_q.topk(min(options.top, int(rules[places].sum(-1).min())), dim=-1)
+    row = where.tokens.clone()
+    row[places] = best.indices[:, 0]
+    blanks = [
+        [{"token": words.surface(t), "prob": p} for t, p in zip(ids, values, strict=True)]
+        for ids, values in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
+    ]
+    return {"text": where.render(row, words)[0], "blanks": blanks}

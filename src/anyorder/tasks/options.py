@@ -1,0 +1,177 @@
+"""What a user may say to each task, written once; nothing heavy is imported here, so that ``--help`` stays quick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+
+from anyorder.errors import AnyorderError
+from anyorder.options import Options, option, seed_option
+from anyorder.tasks.samplers import REGISTRY, SAMPLERS, options_of
+
+# auto: in order where the model was trained for it and the method goes token by token, else in full.
+READINGS = ("auto", "full", "ordered", "ordered-untrained")
+UNKNOWN = "Let words the tokenizer cannot represent stand as unknown tokens."
+READING = (
+    "How token-by-token methods (any-order, chain) read the model: ordered (each token once: fast, for models trained "
+    "for it), full (the whole text for every token), ordered-untrained (insist), or auto: ordered if it was trained so."
+)
+
+
+@dataclass(frozen=True)
+class FillOptions(Options):
+    """Of :func:`anyorder.tasks.fill.fill`."""
+
+    _: KW_ONLY
+    top: int = option(5, "How many completions, at most.", "-n", least=1)
+    method: str = option(
+        "beam",
+        "beam (n-best search), sample (distinct any-order samples), or joint (two blanks, Arnold-Gokhale).",
+        choices=("beam", "sample", "joint"),
+    )
+    order: str | Sequence[int] = option(
+        "confidence",
+        "Of beam and sample: confidence, entropy, left-to-right, right-to-left, random, or given:2,1,3 (unknown "
+        "tokens counted from 1).",
+        kind=str,
+    )
+    beam: int = option(16, "Width of the beam.", least=1)
+    samples: int = option(64, "Draws of the method sample.", least=1)
+    tail: float | None = option(
+        None, "The method joint: ask only for rows that carry mass, until this much is left.", above=0, below=1
+    )
+    seed: int = seed_option()
+    whole_words: bool = option(
+        True, "A blank that stands as a word begins with a piece that begins one.", "--whole-words/--any-pieces"
+    )
+    special_tokens: bool = option(False, "Allow special tokens, as fill-mask does.")
+    allow_unknown: bool = option(False, UNKNOWN)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tail is not None and self.method != "joint":
+            raise AnyorderError(f"the method {self.method!r} has no tail: leave it out, or choose --method joint")
+
+
+@dataclass(frozen=True)
+class ScoreOptions(Options):
+    """Of :func:`anyorder.tasks.score.score`."""
+
+    method: str = option(
+        "chain",
+        "chain: exact, along an order; bound: the mean over all orders, estimated; pll, pll-word: pseudo-log-"
+        "likelihoods, which are not probabilities.",
+        choices=("chain", "bound", "pll", "pll-word"),
+    )
+    _: KW_ONLY
+    order: str = option(
+        "left-to-right",
+        "Of the chain: left-to-right, right-to-left or random.",
+        choices=("left-to-right", "right-to-left", "random"),
+    )
+    samples: int | None = option(None, "Masks of the bound (16 if absent), or random orders of the chain (1).", least=1)
+    reading: str = option("auto", READING, choices=READINGS)
+    per_token: bool = option(False, "Also each token's share.")
+    stride: int | None = option(None, "New tokens per window, for texts longer than the model.", least=1)
+    strict: bool = option(False, "Refuse texts longer than the model.")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method != "chain" and self.order != "left-to-right":
+            raise AnyorderError(f"{self.method} has no order: choose the method chain, or leave the order out")
+        if self.samples is not None and self.method != "bound" and self.order != "random":
+            raise AnyorderError("only the bound and random orders are sampled: leave the number of samples out")
+
+    @property
+    def estimated(self) -> bool:
+        """Whether a score has a standard error."""
+        return self.method == "bound" or (self.order == "random" and (self.samples or 1) > 1)
+
+    @property
+    def meaning(self) -> str:
+        """What a score is, in a sentence."""
+        return {
+            "chain": f"ln p(text) along the order {self.order}, exact",
+            "bound": "ln p(text), the mean over all orders, estimated",
+            "pll": "a pseudo-log-likelihood (each token given all others), not a probability",
+            "pll-word": "a pseudo-log-likelihood (each token given all other words), not a probability",
+        }[self.method]
+
+
+PAIR_METHODS = ("mlm", "mrf", "mrf-logit", "hcb", "ag")
+
+
+@dataclass(frozen=True)
+class JointOptions(Options):
+    """Of :func:`anyorder.tasks.joint.text_joints`."""
+
+    method: str = option(
+        "ag",
+        "mlm (the product), mrf, mrf-logit, hcb or ag (Arnold-Gokhale).",
+        choices=PAIR_METHODS,
+    )
+    _: KW_ONLY
+    tail: float | None = option(
+        None,
+        "Ask only for rows that carry mass; the mass outside is known to this precision (ag, mlm).",
+        above=0,
+        below=1,
+    )
+    special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
+    allow_unknown: bool = option(False, UNKNOWN)
+    seed: int = option(0, "For scripts that pass one everywhere: a joint is computed, nothing is random.", least=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tail is not None and self.method not in ("mlm", "ag", "all"):
+            raise AnyorderError(
+                f"an adaptive support is for ag and mlm, not {self.method}: leave out --tail for the others"
+            )
+
+
+SAID = {one.name: one.metadata["help"] for kind in REGISTRY.values() for one in fields(kind)}  # by the samplers
+
+
+@dataclass(frozen=True)
+class GenerateOptions(Options):
+    """Of :func:`anyorder.tasks.generate.plan`."""
+
+    prompt: str | None = option(None, "Words to keep; ... where text is generated, ___ for one token.", "-p")
+    _: KW_ONLY
+    length: int | None = option(
+        None, "Tokens of the text, given ones included; 64 if absent, or the blanks of the prompt.", "-l", least=1
+    )
+    begin: str | None = option(None, "The first words of the text.")
+    end: str | None = option(None, "The last words of the text.")
+    scatter: str | None = option(None, "Words spread over the text, in order.")
+    acrostic: str | None = option(None, "A word whose letters begin the lines.")
+    sampler: str | None = option(
+        None,
+        f"{', '.join(SAMPLERS)}; without it the first of any-order, parallel and refine that has the options given.",
+        "-s",
+        choices=SAMPLERS,
+    )
+    order: str | Sequence[int] | None = option(None, SAID["order"], kind=str)
+    steps: int | None = option(None, SAID["steps"], "-k", least=1)
+    block: int | None = option(None, SAID["block"], least=1)
+    mode: str | None = option(None, SAID["mode"])
+    influence: str | None = option(None, SAID["influence"])
+    pairs: bool = option(False, SAID["pairs"])
+    schedule: str | None = option(None, SAID["schedule"])
+    epsilon: float | None = option(None, SAID["epsilon"])
+    start: str | None = option(None, SAID["start"])
+    draft: str | None = option(None, SAID["draft"])
+    reading: str = option("auto", READING, choices=READINGS)
+    temperature: float = option(1.0, "Below 1 sharpens, above 1 flattens.", above=0)
+    top_k: int | None = option(None, "Draw among the k likeliest tokens; 1 is greedy.", least=1)
+    top_p: float | None = option(None, "Draw among the likeliest that hold this mass.", above=0, most=1)
+    min_p: float | None = option(None, "Least probability, as a share of the best.", least=0, most=1)
+    typical: float | None = option(None, "Draw among the most typical of this mass.", above=0, most=1)
+    samples: int = option(1, "How many texts.", "-n", least=1)
+    seed: int = seed_option()
+    allow_unknown: bool = option(False, UNKNOWN)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        options_of(self.sampler, {name: getattr(self, name) for name in SAID})  # refuses what the sampler does not have
