@@ -62,13 +62,8 @@ def joint(
         heat_map(joints, plot, title=text)
     if json:
         methods = {name: found.to_dict(options.top) for name, found in joints.items()}
-        about: dict[str, object] = {
-            "text": text,
-            "model": lm.name,
-            "vocab_size": lm.conditionals.vocab_size,
-            "seed": options.seed,
-        }
-        about["special_tokens"] = options.special_tokens
+        about = {"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size}
+        about |= {"special_tokens": options.special_tokens, "seed": options.seed}
         print_json({**about, "methods": methods})
     else:
         _print(joints, options.top)
