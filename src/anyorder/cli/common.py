@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -41,11 +41,16 @@ ReadingOption = Annotated[
 ]
 
 
-def load_model(name: str | None, allow_pickle: bool = False, trust_remote_code: bool = False) -> MaskedLM:
-    """The facade for ``--model``, imported only now."""
+def load_model(
+    name: str | None, allow_pickle: bool = False, trust_remote_code: bool = False, quick: bool = False
+) -> MaskedLM:
+    """The facade for ``--model``, imported only now; ``quick`` for commands that only ask (see ``models/lean.py``)."""
     import anyorder
+    from anyorder.models.lean import lean
 
-    return anyorder.load(name, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    # A checkpoint's own code may need what a quick start leaves out.
+    with lean() if quick and not trust_remote_code else nullcontext():
+        return anyorder.load(name, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
 
 
 def print_json(value: Any) -> None:

@@ -124,7 +124,7 @@ def generate(
         "schedule": schedule, "epsilon": epsilon, "start": start, "draft": draft,
     }  # fmt: skip
     options_of(sampler, of_sampler)
-    lm = load_model(model, allow_pickle, trust_remote_code)
+    lm = load_model(model, allow_pickle, trust_remote_code, quick=True)
     from anyorder.tasks.generate import generations, plan
 
     with _notes():

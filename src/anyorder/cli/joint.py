@@ -55,7 +55,7 @@ def joint(
     every = list(_METHODS) if tail is None else ["mlm", "ag"]
     names = every if choose(method, [*_METHODS, "all"], "method") == "all" else [method]
     check_plot_path(plot)
-    lm = load_model(model, allow_pickle, trust_remote_code)
+    lm = load_model(model, allow_pickle, trust_remote_code, quick=True)
     from anyorder.tasks.joint import text_joints
 
     with progress(quiet=json) as bar:

@@ -85,7 +85,7 @@ def score(
     if file != "-":
         # Read once before anything is written: a bad line at the end should not cost the work before it.
         total = sum(1 for _ in source)
-    lm = load_model(model, allow_pickle, trust_remote_code)
+    lm = load_model(model, allow_pickle, trust_remote_code, quick=True)
     settings = {
         "model": lm.name,
         "method": method,

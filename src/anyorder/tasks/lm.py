@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from anyorder.tasks.html import Shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from anyorder.tasks.fill import Completion
-    from anyorder.tasks.generate import Generation
+    from anyorder.tasks.generate import Generation, Step
     from anyorder.tasks.joint import TextJoint
     from anyorder.tasks.score import Score
-    from anyorder.types import Conditionals, Info
+    from anyorder.types import Conditionals
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class MaskedLM:
     conditionals: Conditionals
     name: str
     max_length: int  # tokens of one row, special ones included
+
+    def __repr__(self) -> str:
+        """One line, where the model's own would be a hundred."""
+        kind, words = type(self.model).__name__, self.conditionals.vocab_size
+        return f"MaskedLM({self.name!r}, {kind}, {words:,} tokens, texts of up to {self.max_length})"
 
     @overload
     def score(self, texts: str, method: str = ..., **options: Any) -> Score: ...
@@ -49,11 +56,15 @@ class MaskedLM:
         chosen = {name: options.pop(name) for name in names if name in options}
         several = [texts] if isinstance(texts, str) else list(texts)
         scores = score(self, several, Method(method, **chosen), **options)
-        return scores[0] if isinstance(texts, str) else scores
+        return scores[0] if isinstance(texts, str) else Shown(scores)
 
-    def fill(
+    @overload
+    def fill(self, text: str, **options: Any) -> list[Completion]: ...
+    @overload
+    def fill(self, text: Sequence[str], **options: Any) -> list[list[Completion]]: ...
+    def fill(  # type: ignore[misc]  # as in tasks.fill
         self,
-        text: str,
+        text: str | Sequence[str],
         *,
         top: int = 5,
         method: str = "beam",
@@ -66,10 +77,13 @@ class MaskedLM:
         special_tokens: bool = False,
         allow_unknown: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> list[Completion]:
+    ) -> list[Completion] | list[list[Completion]]:
         """Fill every blank of ``text`` jointly; the best completions first. See :func:`anyorder.tasks.fill.fill`.
 
+        Several texts share the model's batches, which is several times faster than one after the other.
+
         >>> lm.fill("The ___ sat on the ___{1-3}.", top=3)[0].text
+        >>> [best.text for best, *_ in lm.fill(["The ___ sat.", "She ___ the ___."])]
         """
         from anyorder.tasks.fill import fill
 
@@ -161,21 +175,22 @@ class MaskedLM:
         from anyorder.tasks.generate import generations, plan
 
         asked = {k: v for k, v in locals().items() if k not in ("self", "generations", "plan")}
-        return list(generations(plan(self, **asked)))
+        return Shown(generations(plan(self, **asked)))
 
-    def stream(self, prompt: str | None = None, **options: Any) -> Iterator[tuple[Any, Info]]:
-        """Yield (state, info) after every step of a generation, all ``samples`` as one batch.
+    def stream(self, prompt: str | None = None, **options: Any) -> Iterator[Step]:
+        """Yield a step of a generation after the other, all ``samples`` as one batch.
 
-        ``state.tokens`` [B, N] is the text so far; ``info`` says which positions were drawn and how likely they were
+        ``step.text`` (``step.texts`` of several samples) is the text so far. A step unpacks as ``state, info``:
+        ``state.tokens`` [B, N] are its tokens; ``info`` says which positions were drawn and how likely they were
         (:class:`anyorder.types.Info`). Options as :meth:`generate`.
 
-        >>> for state, info in lm.stream("The ___ sat on the ___."):
-        ...     print(lm.tokenizer.decode(state.tokens[0]))
+        >>> for step in lm.stream("The ___ sat on the ___."):
+        ...     print(step.text)
         """
-        from anyorder.tasks.generate import plan
+        from anyorder.tasks.generate import Step, plan
 
         task = plan(self, prompt, **options)
-        return task.rows(range(task.samples))
+        return (Step(state, info, task) for state, info in task.rows(range(task.samples)))
 
     def joint(self, text: str, method: str = "ag", *, tail: float | None = None, **options: Any) -> TextJoint:
         """The joint distribution over the two blanks of ``text``; see :func:`anyorder.tasks.joint.text_joints`.
