@@ -33,7 +33,7 @@ class Settings:
 
     texts: int = 8  # whose pairs are measured
     length: int = 24  # tokens of a text, special ones aside; longer ones are cut
-    pairs: int = 32  # random pairs a text; half as many neighbours beside
+    pairs: int = 32  # random pairs per text; half as many neighbours beside
     budget: float = 0.1  # nats a parallel block may lose
     chain_texts: int = 2
     chains: int = 4
