@@ -67,6 +67,7 @@ def protein(tmp_path_factory):
 def workplace(tmp_path, monkeypatch, gpt, protein):
     """A folder with the files the docs' commands name."""
     (tmp_path / "texts.txt").write_text("The cat sat on the mat.\n\nThe sea was calm.\n")
+    (tmp_path / "blanks.txt").write_text("The ___ sat on the mat.\n\nThe ___ was ___.\n")
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "docs" / "results").mkdir(parents=True)

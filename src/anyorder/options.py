@@ -144,14 +144,16 @@ class OneOrMany(Generic[P, R]):
         raise NotImplementedError
 
 
-def takes_many(options: Callable[P, O]) -> Callable[[Callable[[Any, list[str], O], list[R]]], OneOrMany[P, R]]:
-    """As :func:`takes`, for a method over a list of texts that is to take a single one too."""
+def takes_many(
+    options: Callable[P, O],
+) -> Callable[[Callable[[Any, str | list[str], O], list[R]]], OneOrMany[P, R]]:
+    """As :func:`takes`, for a method over one text or several, with an answer for each: one text gets its own."""
 
-    def decorate(method: Callable[[Any, list[str], O], list[R]]) -> OneOrMany[P, R]:
+    def decorate(method: Callable[[Any, str | list[str], O], list[R]]) -> OneOrMany[P, R]:
         @wraps(method)
         def call(self: Any, texts: str | Sequence[str], *args: P.args, **keywords: P.kwargs) -> Any:
-            several = [check_text(text) for text in ([texts] if isinstance(texts, str) else texts)]
-            answers = method(self, several, options(*args, **keywords))
+            given = check_text(texts) if isinstance(texts, str) else [check_text(text) for text in texts]
+            answers = method(self, given, options(*args, **keywords))
             return answers[0] if isinstance(texts, str) else answers
 
         return cast("OneOrMany[P, R]", _described(call, options))

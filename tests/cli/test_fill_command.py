@@ -61,3 +61,73 @@ def test_bad_input_is_one_line_and_status_2(command, arguments, says):
     assert says in err
     assert err.startswith("anyorder: ")
     assert err.count("\n") == 1
+
+
+LINES = ["The ___ sat on the ___.", "", "he opened the ___", "the ___{1-2} ran", "___ fox"] * 3
+
+
+def test_a_file_gives_a_line_per_text_in_order(command, tiny_lm, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(LINES) + "\n")
+    status, out, err = command("--file", str(tmp_path / "texts.txt"), "--top", "2")
+    assert (status, err) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["text"] for row in rows] == LINES
+    for row in rows:
+        alone = tiny_lm.fill(row["text"], top=2) if row["text"] else []
+        assert [c["text"] for c in row["completions"]] == [c.text for c in alone]
+        for c, expected in zip(row["completions"], alone, strict=True):
+            assert c["log_prob"] == pytest.approx(expected.log_prob, abs=1e-5)
+            assert c.keys() == expected.to_dict().keys()
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("anyorder.cli.fill.WINDOW", 4)
+    source, whole, cut = tmp_path / "texts.txt", tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    source.write_text("\n".join(LINES) + "\n")
+    assert command("--file", str(source), "--out", str(whole))[0] == 0
+
+    import anyorder.files.journal as journal
+
+    written = journal.Results.write
+
+    def killed(self, lines):
+        if self.written == 8:
+            with self.path.open("a") as file:
+                file.write(lines[0][:20])  # a torn line, as a kill would leave it
+            raise KeyboardInterrupt
+        written(self, lines)
+
+    monkeypatch.setattr(journal.Results, "write", killed)
+    assert command("--file", str(source), "--out", str(cut))[0] == 130
+    monkeypatch.setattr(journal.Results, "write", written)
+    status, _, err = command("--file", str(source), "--out", str(cut))
+    assert status == 2
+    assert "--resume" in err
+    assert command("--file", str(source), "--out", str(cut), "--top", "3", "--resume")[0] == 2
+    assert command("--file", str(source), "--out", str(cut), "--resume")[0] == 0
+    assert cut.read_bytes() == whole.read_bytes()
+    assert not cut.with_name("cut.jsonl.unfinished").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "either a text or --file"),
+        (["the ___", "--file", "x"], "either a text or --file"),
+        (["the ___", "--out", "x"], "--file"),
+        (["--file", "x", "--resume"], "--out"),
+        (["--file", "nowhere.txt"], "no file"),
+    ],
+)
+def test_a_text_or_a_file(command, arguments, says):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_bad_line_of_a_file_is_named(command, tmp_path):
+    (tmp_path / "texts.txt").write_text("the ___\n\nthe cat\n")
+    status, out, err = command("--file", str(tmp_path / "texts.txt"))
+    assert (status, out) == (2, "")
+    assert err.startswith("anyorder: text 3: the text has no blank")

@@ -41,6 +41,28 @@ def test_every_option_reaches_the_sampler(command, tiny_lm):
     assert out == same.text + "\n"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"length": 8, "steps": 4, "schedule": "cosine"},
+        {"length": 8, "epsilon": 2.5},
+        {"length": 8, "sampler": "refine", "start": "random"},
+        {"draft": "the cat sat on the mat .", "sampler": "refine", "start": "given", "steps": 2},
+        {"length": 8, "sampler": "gibbs", "block": 3, "mode": "sequential"},
+    ],
+)
+def test_options_of_samplers_reach_them(command, tiny_lm, options):
+    arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    status, out, _ = command(*arguments, "--json")
+    assert status == 0
+    assert json.loads(out) == [g.to_dict() for g in tiny_lm.generate(**options)]
+
+
+def test_wrong_options_are_refused_before_a_model_is_loaded(monkeypatch, capsys):
+    status, _, err = anyorder(monkeypatch, capsys, "generate", "-m", "no/such/folder", "--block", "4")
+    assert (status, "has no --block" in err) == (2, True)
+
+
 def test_trace_is_table_1(command):
     status, out, _ = command("--prompt", "the ___ sat ___ .", "--order", "given:2,1", "--trace")
     assert status == 0
@@ -96,6 +118,10 @@ def test_clamped_steps_are_said_on_stderr(command):
     ("arguments", "says"),
     [
         (["--sampler", "gibs"], "did you mean 'gibbs'"),
+        (["--sampler", "gibbs", "--block", "0"], "raise --block"),
+        (["--block", "4"], "the sampler 'any-order' has no --block: leave it out, or choose gibbs or adaptive"),
+        (["--sampler", "any-order", "--mode", "parallel"], "has no --mode: leave it out, or choose gibbs"),
+        (["--sampler", "gibbs", "--influence", "tokens"], "has no --influence: leave it out, or choose adaptive"),
         (["--length", "100"], "lower --length"),
         (["--prompt", ""], "empty"),
         (["--prompt", "the zebra"], "zebra"),

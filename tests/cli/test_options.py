@@ -45,7 +45,8 @@ class Command:
         work: the functions it calls, with stand-ins in their place (behind a * the function itself, watched); the last
             one ends the command.
         needed: arguments without which it does not run.
-        options: every option, with a value that is not its default; behind an @, others that must be there with it.
+        options: every option, with a value that is not its default; behind an @, others that must be there with it;
+            behind @@, those that stand in place of what is needed.
         printed: options that act on what is printed after the work: a test elsewhere names each of them.
     """
 
@@ -57,10 +58,13 @@ class Command:
 
 COMMANDS = {
     "fill": Command(
-        "anyorder.tasks.alone.alone anyorder.tasks.fill.fill",
+        "anyorder.tasks.alone.alone anyorder.files.reading.Source anyorder.files.journal.Results "
+        "anyorder.tasks.fill.fill",
         "TEXT",
         ["--top 2", "--method joint", "--order entropy", "--beam 3", "--samples 4", "--tail 0.25 @ --method joint",
-         "--seed 7", "--any-pieces", "--special-tokens", "--allow-unknown", "--alone", *MODEL],
+         "--seed 7", "--any-pieces", "--special-tokens", "--allow-unknown", "--alone",
+         "--file others.txt @@ --file texts.txt", "--out filled.jsonl @@ --file texts.txt",
+         "--resume @@ --file texts.txt --out filled.jsonl", "--overwrite @@ --file texts.txt", *MODEL],
     ),
     "generate": Command(
         "anyorder.tasks.generate.plan",
@@ -277,8 +281,9 @@ def test_every_option_reaches_its_function(name: str, folder: Path, monkeypatch:
         pytest.importorskip("lm_eval", reason="the extra lm-eval is not installed")
     plain = cache(lambda arguments: told(monkeypatch, name, arguments))
     for option in COMMANDS[name].options:
-        given, _, beside = option.partition(" @ ")
-        without = f"{COMMANDS[name].needed} {beside}"
+        given, _, instead = option.partition(" @@ ")
+        given, _, beside = given.partition(" @ ")
+        without = instead or f"{COMMANDS[name].needed} {beside}"
         value = given.split()[-1]
         arrived = told(monkeypatch, name, f"{without} {given}")
         assert arrived != plain(without), f"{name} {given} arrives nowhere"

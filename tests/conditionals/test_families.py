@@ -34,7 +34,7 @@ _XLM: dict[str, Any] = {"emb_dim": 32, "n_layers": 2, "n_heads": 4, "n_words": V
 # What each family's configuration calls for beyond the common sizes; None leaves out a common one.
 FAMILIES: dict[str, dict[str, Any]] = {
     **TINY,
-    "big_bird": {"block_size": 2, "num_random_blocks": 1},  # sparse from 11 tokens on, full below
+    "big_bird": {"block_size": 2, "num_random_blocks": 1},  # sparse beyond 14 tokens, full up to there
     "convbert": {"embedding_size": 32, "head_ratio": 2},
     "deberta-v2": TINY["deberta-v2"] | {"conv_kernel_size": 3},
     "ernie": {},

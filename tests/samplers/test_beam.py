@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 import torch
 
 from anyorder.conditionals import Table, chain_edges, ising, random_joint
 from anyorder.errors import AnyorderError
-from anyorder.samplers.beam import beam
+from anyorder.samplers.beam import Rules, beam, beams
 
 ORDERS = ["confidence", "entropy", "left-to-right", "right-to-left", "random", "given:2,0,3,1"]
 
@@ -121,3 +123,40 @@ def test_bad_settings_say_so():
         beam(table, text, free, order="given:0,0")
     with pytest.raises(AnyorderError, match="unknown order"):
         beam(table, text, free, order="sideways")
+
+
+@pytest.mark.parametrize("order", [o for o in ORDERS if o != "random"])
+@pytest.mark.parametrize("keep", [1, 3, None])
+def test_texts_that_advance_together_get_what_each_gets_alone(order, keep, monkeypatch):
+    monkeypatch.setattr(import_module("anyorder.samplers.beam"), "_ENOUGH", 12)  # one hypothesis of each text at a time
+    table = random_joint(generator(4), 3, 5, concentration=0.3)
+    g = generator(5)
+    tokens = torch.randint(3, (7, 5), generator=g)
+    free = torch.tensor([True, True, True, True, False]).expand(7, 5)
+    fits = torch.rand((2, 3), generator=g) < 0.8
+    fits[:, 0] = True
+    rule = torch.randint(2, (7, 5), generator=g)
+    together = beams(table, tokens, free, rules=Rules(rule, fits), width=4, keep=keep, order=order)
+    for text, found in enumerate(together):
+        alone = beam(table, tokens[text], free[text], allowed=fits[rule[text]], width=4, order=order)
+        assert torch.equal(found.tokens, alone.tokens[:keep])
+        torch.testing.assert_close(found.log_prob, alone.log_prob[:keep], atol=1e-12, rtol=0)
+        assert found.rows <= alone.rows
+    if keep == 1:
+        assert sum(found.rows for found in together) < 7 * alone.rows
+
+
+def test_a_wide_beam_over_several_texts_is_the_exact_n_best_of_each():
+    table = random_joint(generator(6), 3, 4, concentration=0.5)
+    last = torch.tensor([[0, 0, 0, t] for t in range(3)])
+    free = torch.tensor([True, True, True, False]).expand(3, 4)
+    for t, found in enumerate(beams(table, last, free, width=27, keep=6)):
+        states, log_p = brute_force(table, 6, {3: t})
+        assert torch.equal(found.tokens, states)
+        torch.testing.assert_close(found.log_prob, log_p, atol=1e-9, rtol=0)
+
+
+def test_texts_with_other_numbers_of_blanks_are_refused():
+    table = random_joint(generator(), 2, 2)
+    with pytest.raises(AnyorderError, match="equally many blanks"):
+        beams(table, torch.zeros((2, 2), dtype=torch.long), torch.tensor([[True, True], [True, False]]))

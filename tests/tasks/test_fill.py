@@ -209,6 +209,71 @@ def test_several_open_lengths_are_weighed_together():
     assert best.to_dict().keys() == {"text", "log_prob", "fills", "length_log_prob"}
 
 
+# --- several texts ---------------------------------------------------------------------------------------------
+
+SEVERAL = [
+    "The ___ sat on the ___.",
+    "___ fox ran",
+    "the old man opened the door and the ___ ran into the garden by the river , ___ ___!",
+    "he opened the ___{1-2}",
+    "The ___ sat on the ___.",
+    "a ___{2} by the ___{1-2} road",
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": "random", "seed": 3, "top": 2},
+        {"order": "entropy", "beam": 3},
+        {"order": "right-to-left", "whole_words": False, "special_tokens": True},
+        {"method": "sample", "samples": 8, "seed": 1},
+    ],
+)
+def test_a_list_gives_each_text_what_it_gets_alone(tiny_lm, options):
+    together = tiny_lm.fill(SEVERAL, **options)
+    for text, found in zip(SEVERAL, together, strict=True):
+        alone = tiny_lm.fill(text, **options)
+        assert [c.text for c in found] == [c.text for c in alone]
+        assert [c.tokens for c in found] == [c.tokens for c in alone]
+        for a, b in zip(found, alone, strict=True):
+            assert a.log_prob == pytest.approx(b.log_prob, abs=1e-5)
+            assert a.length_log_prob == (None if b.length_log_prob is None else pytest.approx(b.length_log_prob))
+
+
+def test_a_list_of_exact_worlds_is_exact():
+    # These conditionals know no padding: rows of one length go together.
+    lm, texts = world_lm(), ["a b ? a b", "a ? c a", "b c ?", "c ? a b c", "? a"]
+    for text, found in zip(texts, fill(lm, [t.replace("?", "___{1-3}") for t in texts], top=39, beam=39), strict=True):
+        exact = truth(lm, text, range(1, 4))
+        assert len(found) == len(exact) == 39
+        for c in found:
+            assert math.exp(c.log_prob) == pytest.approx(exact[tuple(c.fills[0].split())], abs=1e-9)
+            assert c.prob == math.exp(c.log_prob)
+
+
+def test_pieces_that_spell_one_text_do_not_shorten_the_list(tiny_lm):
+    words = vocabulary(tiny_lm.tokenizer, tiny_lm.conditionals.vocab_size)
+    best = tiny_lm.fill("the ___ sat", top=7)
+    words._decoded.update({c.tokens[2]: "cat" for c in best[:3]})  # three tokens that spell the same
+    try:
+        found = tiny_lm.fill("the ___ sat", top=5)
+    finally:
+        words._decoded.clear()
+    assert [c.tokens for c in found] == [c.tokens for c in (best[0], *best[3:])]
+    assert found[0].text == "the cat sat"
+
+
+def test_a_list_names_the_text_that_is_wrong(tiny_lm):
+    with pytest.raises(AnyorderError, match=r"^text 2: the text has no blank"):
+        tiny_lm.fill(["the ___", "the cat"])
+    with pytest.raises(AnyorderError, match=r"^text 3: .*'zebra'"):
+        tiny_lm.fill(["the ___", "the ___", "zebra ___"])
+    assert tiny_lm.fill([]) == []
+    assert [len(found) for found in tiny_lm.fill(["", "the ___", " "], top=2)] == [0, 2, 0]
+
+
 # --- bad input -------------------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ LOSSES = ("block", "token")
 class Efficiency:
     """The asymptotic covariance (times n) of a masked estimator, beside the maximum-likelihood bound."""
 
-    covariance: Array  # [d, d] one mask a sample
+    covariance: Array  # [d, d] one mask per sample
     averaged: Array  # [d, d] the loss averaged over all masks
     bound: Array  # [d, d] the inverse Fisher information (Cramér–Rao)
 

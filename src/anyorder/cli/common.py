@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -45,19 +45,22 @@ class ModelOptions(Options):
     trust_remote_code: bool = option(False, "Run code that comes with the checkpoint; only for authors you trust.")
 
 
-def load_model(options: ModelOptions) -> MaskedLM:
-    """The facade for ``--model``, imported only now."""
+def load_model(options: ModelOptions, quick: bool = False) -> MaskedLM:
+    """The facade for ``--model``, imported only now; ``quick`` for commands that only ask (see ``models/lean.py``)."""
     import torch
 
     import anyorder
+    from anyorder.models.lean import lean
 
-    return anyorder.load(
-        options.model,
-        allow_pickle=options.allow_pickle,
-        trust_remote_code=options.trust_remote_code,
-        device=options.device,
-        dtype=getattr(torch, options.dtype),
-    )
+    # A checkpoint's own code may need what a quick start leaves out.
+    with lean() if quick and not options.trust_remote_code else nullcontext():
+        return anyorder.load(
+            options.model,
+            allow_pickle=options.allow_pickle,
+            trust_remote_code=options.trust_remote_code,
+            device=options.device,
+            dtype=getattr(torch, options.dtype),
+        )
 
 
 def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOptions,
+    OverwriteOption,
+    ResumeOption,
+    command,
+    load_model,
+    print_json,
+    progress,
+)
+from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
 from anyorder.tasks.options import FillOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.fill import Completion
+
+WINDOW = 256  # texts filled and written together
 
 
 def register(app: typer.Typer) -> None:
@@ -21,19 +35,48 @@ def register(app: typer.Typer) -> None:
 
 
 def fill(
-    text: Annotated[str, typer.Argument(help="A text with blanks: ___ one token, ___{3} three, ___{1-4} one to four.")],
     options: FillOptions,
     model: ModelOptions,
+    text: Annotated[
+        str | None, typer.Argument(help="A text with blanks: ___ one token, ___{3} three, ___{1-4} one to four.")
+    ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Also each blank's likeliest words if nobody looks at the other blanks.")
     ] = False,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", help="Fill every text of a file: a text per line, .tsv or .jsonl; - is stdin."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="With --file: write here, JSON lines.")] = None,
+    resume: ResumeOption = False,
+    overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Fill every blank of a text *jointly*; completions ranked by their joint log-probability."""
+    """Fill every blank of a text *jointly*; completions ranked by their joint log-probability.
+
+    With --file, one JSON object per line, {"text", "completions"}, in the order of the input; an empty line stays one
+    without completions. Texts share the model's batches, 256 at a time; --out with --resume continues a run that was
+    stopped, and the file is byte for byte that of a run that was not.
+    """
+    if (text is None) == (file is None):
+        raise AnyorderError('give either a text or --file with texts: anyorder fill "The ___ sat."')
+    if file is None and (out is not None or resume or overwrite):
+        raise AnyorderError("--out, --resume and --overwrite are for many texts: name their file with --file")
+    if file is not None and alone:
+        raise AnyorderError("--alone is for one text: leave out --file")
+    if resume and out is None:
+        raise AnyorderError("--resume continues a file: name it with --out")
+    if file is not None:
+        _fill_file(file, options, model, out, resume, overwrite)
+    else:
+        _fill_text(str(text), options, model, alone, json)
+
+
+def _fill_text(text: str, options: FillOptions, model: ModelOptions, alone: bool, json: bool) -> None:
     from anyorder.tasks.alone import alone as each_alone
     from anyorder.tasks.fill import fill as fill_text
 
-    lm = load_model(model)
+    lm = load_model(model, quick=True)
     single = each_alone(lm, text, options) if alone else None
     with progress() as bar:
         task = bar.add_task("filling", total=None)
@@ -50,6 +93,37 @@ def fill(
     if single is not None:
         _print_alone(single)
     _print(completions)
+
+
+def _fill_file(
+    file: str, options: FillOptions, model: ModelOptions, out: Path | None, resume: bool, overwrite: bool
+) -> None:
+    """Every text of a file, a window at a time; windows are a function of the input, so resuming changes no byte."""
+    from anyorder.files.journal import Results, windows
+    from anyorder.files.reading import Source
+    from anyorder.show.completions import to_json
+    from anyorder.show.scores import same_json
+    from anyorder.tasks.fill import fill as fill_texts
+
+    source = Source(file)
+    # Read once before anything is written: a bad line at the end should not cost the work before it.
+    total = None if file == "-" else sum(1 for _ in source)
+    settings = {"dtype": model.dtype, **asdict(options)}
+    results = Results(out, settings, same_json)
+    if not resume:
+        results.check(overwrite)
+    lm = load_model(model, quick=True)
+    settings["model"] = lm.name
+    texts = iter(source)
+    if resume:
+        results.resume(texts, WINDOW, total)
+    with progress() as bar:
+        task = bar.add_task("filling", total=total, completed=results.written)
+        for window in windows(texts, WINDOW):
+            found = fill_texts(lm, window, options, first=results.written + 1)
+            results.write([to_json(text, best) for text, best in zip(window, found, strict=True)])
+            bar.update(task, completed=results.written)
+    results.finish()
 
 
 def _print(completions: list[Completion]) -> None:

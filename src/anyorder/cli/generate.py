@@ -43,7 +43,7 @@ def generate(
     if text is not None and options.prompt is not None:
         raise AnyorderError("two prompts: give the text as an argument or with --prompt")
     options = replace(options, prompt=options.prompt if text is None else text)
-    lm = load_model(model)
+    lm = load_model(model, quick=True)
     from anyorder.tasks.generate import generations, plan
 
     with _notes():

@@ -49,7 +49,7 @@ def joint(
     """
     every = PAIR_METHODS if options.tail is None else ("mlm", "ag")
     check_plot_path(plot)
-    lm = load_model(model)
+    lm = load_model(model, quick=True)
     from anyorder.tasks.joint import text_joints
 
     names = every if options.method == "all" else (options.method,)

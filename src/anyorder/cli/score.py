@@ -76,7 +76,7 @@ def score(
     results = Results(out, settings, form.same if tsv else same_json, form.header if tsv else None)
     if not resume:
         results.check(overwrite)
-    lm = load_model(model)
+    lm = load_model(model, quick=True)
     settings["model"] = lm.name
     remaining = iter(source)
     if resume:

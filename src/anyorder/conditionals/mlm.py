@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TOKEN_BUDGET = 2048  # tokens of one micro-batch, padding included; on a CPU more is not faster, only larger
+_ENOUGH = 512  # tokens that keep a CPU busy: further rows are worth a batch of their own if these would be padded
 _LOGITS = 2**24  # logits worked out at once: 64 MB in float32
 _FEW_LOGITS = 2**22  # the same where none is kept: few enough to stay near the processor, many for one matrix product
 
@@ -209,15 +210,13 @@ class ModelConditionals:
 def micro_batches(lengths: list[int], budget: int, alike: bool = False) -> list[tuple[int, int]]:
     """Cut rows sorted by length into [start, stop) ranges of at most ``budget`` padded tokens, or of one row.
 
-    With ``alike`` the rows of a range have one length.
+    Enough rows to keep the model busy are not padded to the length of much longer ones; with ``alike`` none is padded.
     """
-    cuts, start = [], 0
+    enough, cuts, start = min(budget, _ENOUGH), [], 0
     for stop in range(1, len(lengths) + 1):
-        if (
-            stop == len(lengths)
-            or (stop + 1 - start) * lengths[stop] > budget
-            or (alike and lengths[stop] != lengths[start])
-        ):
+        full = stop == len(lengths) or (stop + 1 - start) * lengths[stop] > budget
+        longer = not full and lengths[stop] > (1 if alike else 1.125) * lengths[start]
+        if full or (longer and (alike or (stop - start) * lengths[stop - 1] >= enough)):
             cuts.append((start, stop))
             start = stop
     return cuts

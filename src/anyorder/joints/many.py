@@ -25,7 +25,7 @@ class ManyTables:
 
     Attributes:
         support: token ids of each position, [K_t].
-        log_q: log q_t(w_t | w_-t), one tensor [K_1, ..., K_k] a position, normalised along axis t over the support.
+        log_q: log q_t(w_t | w_-t), one tensor [K_1, ..., K_k] per position, normalised along axis t over the support.
         log_masked: log q_t with all k positions masked, [K_t] each, normalised over the support (eq 1).
         kept: the mass each row had on the support before it was normalised, same shape without axis t (size 1 there).
         log_z: raw logits minus log_q, the same along axis t (size 1 there); None where there are no logits.
@@ -54,7 +54,7 @@ def many_tables(
         tokens: [N] the text; what stands at the positions does not matter.
         positions: k different positions, 2 to 4 of them.
         support: K, the most probable tokens of each position with all masked; None for the whole vocabulary.
-        include: tokens, one a position, that are in the support in any case.
+        include: tokens, one per position, that are in the support in any case.
         report: called with the number of rows just finished.
     """
     k, v = len(positions), conditionals.vocab_size
@@ -102,7 +102,7 @@ def check_size(size: int, k: int) -> None:
         fits = max(K for K in range(1, size) if k * K ** (k - 1) <= MAX_ROWS and K**k <= MAX_CELLS)
         raise AnyorderError(
             f"{k} positions of {size} tokens take {rows:,} rows of the model and {cells:,} cells: "
-            f"restrict the support to at most {fits} tokens a position"
+            f"restrict the support to at most {fits} tokens per position"
         )
 
 

@@ -47,7 +47,7 @@ class ManyJoint:
         return cls(tables.support, log_p, tuple(outside))
 
     def log_prob(self, *tokens: int) -> Tensor:
-        """log p of one token id a position; -inf outside the support."""
+        """log p of one token id per position; -inf outside the support."""
         return self.log_p[self.index(tokens)] if self.covers(tokens) else torch.tensor(-torch.inf, dtype=torch.float64)
 
     def marginal(self, axis: int) -> Tensor:

@@ -53,7 +53,7 @@ def mrf(
     """q^MRF(w_a, w_b) ∝ q(w_a | w_b) q(w_b | w_a), eq 2.
 
     With raw logits in place of log-probabilities this is MRF-logit. Since logits and log-probabilities differ by one
-    number a row, MRF-logit needs no second pair of tables: give these numbers instead.
+    number per row, MRF-logit needs no second pair of tables: give these numbers instead.
 
     Args:
         log_a_given_b: [V, V] log q(a | b) (or logits), a row for each b.

@@ -48,7 +48,8 @@ class PairwiseRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
+        found = to_json(asdict(self))
+        return {k: None if isinstance(v, dict) and v["value"] is None else v for k, v in found.items()}
 
 
 def summarise(

@@ -6,7 +6,7 @@
 
 from anyorder.samplers.adaptive import adaptive
 from anyorder.samplers.any_order import any_order
-from anyorder.samplers.beam import Beam, beam
+from anyorder.samplers.beam import Beam, Rules, beam, beams
 from anyorder.samplers.gibbs import gibbs
 from anyorder.samplers.metropolis import metropolis
 from anyorder.samplers.parallel import parallel
@@ -17,12 +17,14 @@ from anyorder.samplers.warpers import warper
 
 __all__ = [
     "Beam",
+    "Rules",
     "Run",
     "Seeds",
     "Trace",
     "adaptive",
     "any_order",
     "beam",
+    "beams",
     "gibbs",
     "metropolis",
     "parallel",

@@ -13,6 +13,10 @@ from anyorder.samplers.draw import ask, first, pack, place
 from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
 from anyorder.types import Conditionals
 
+# Tokens that keep a model busy: the last step asks of so many at a time (see `_last`). Fewer rows cost as much each as
+# they save; a single text of 15 tokens and 16 hypotheses stays one batch.
+_ENOUGH = 1024
+
 
 class Beam(NamedTuple):
     """The completions found, best first."""
@@ -22,108 +26,255 @@ class Beam(NamedTuple):
     rows: int  # sent through the model
 
 
+class Rules(NamedTuple):
+    """Which tokens may stand where; few distinct rules serve many texts."""
+
+    of: Tensor  # [T, N] the number of each position's rule
+    fits: Tensor  # [R, V] bool, the tokens that each rule allows
+
+
+class _Hypotheses(NamedTuple):
+    """Texts with some of their blanks filled, those of one text side by side, best first."""
+
+    tokens: Tensor  # [H, N]
+    still_open: Tensor  # [H, N] bool
+    log_prob: Tensor  # [H] float64
+    text: Tensor  # [H] whose hypothesis it is
+
+
+class _Candidates(NamedTuple):
+    """Ways to fill one more blank of some hypotheses."""
+
+    parent: Tensor  # [C] the hypothesis
+    position: Tensor  # [C]
+    token: Tensor  # [C]
+    log_prob: Tensor  # [C] of all that is filled
+
+    def at(self, index: Tensor) -> _Candidates:
+        return _Candidates(*(part[index] for part in self))
+
+
 def beam(
     conditionals: Conditionals,
     tokens: Tensor,
     free: Tensor,
     *,
+    allowed: Tensor | None = None,
     width: int = 16,
     order: str | Sequence[int] | Tensor = "confidence",
     branch: int = 1,
-    allowed: Tensor | None = None,
     generator: torch.Generator | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Beam:
-    """The ``width`` most probable completions of one text, as far as a beam of that width can see.
+    """The ``width`` most probable completions of one text, ``tokens`` and ``free`` [N]; see :func:`beams`.
 
-    A hypothesis is the text with some of its blanks filled; every step fills one more blank in every hypothesis,
-    all of them in one batch, and keeps the best by Σ log q so far. Each hypothesis chooses *its own* next blank
+    Args:
+        conditionals: The model.
+        tokens: [N] the text; what stands at free positions is ignored.
+        free: [N] bool, the blanks.
+        allowed: [N, V] bool, the tokens each position may take.
+        width: Hypotheses kept.
+        order: In which the blanks are filled.
+        branch: Blanks that each hypothesis tries next.
+        generator: For ``random``.
+        progress: Called with (blanks filled, blanks) after every step.
+    """
+    rules = None if allowed is None else Rules(torch.arange(len(tokens))[None], allowed)
+    found = beams(
+        conditionals, tokens[None], free[None], rules=rules, width=width, order=order, branch=branch,
+        generator=generator, progress=progress,
+    )  # fmt: skip
+    return found[0]
+
+
+def beams(
+    conditionals: Conditionals,
+    tokens: Tensor,
+    free: Tensor,
+    *,
+    rules: Rules | None = None,
+    width: int = 16,
+    keep: int | None = None,
+    order: str | Sequence[int] | Tensor = "confidence",
+    branch: int = 1,
+    generator: torch.Generator | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Beam]:
+    """The most probable completions of each text, as far as a beam of ``width`` can see; all texts advance together.
+
+    A hypothesis is a text with some of its blanks filled; every step fills one more blank in every hypothesis,
+    all of them in one batch, and keeps each text's best by Σ log q so far. Each hypothesis chooses *its own* next blank
     from its own conditionals (``confidence``: where the model is most certain), since what is certain depends on
     what has been filled. With exact conditionals the order does not change a completion's probability, and a beam
     wide enough to prune nothing returns the exact top ``width``.
 
     Args:
         conditionals: The model.
-        tokens: [N] the text; what stands at free positions is ignored.
-        free: [N] bool, the blanks.
-        width: Hypotheses kept.
-        order: As in :func:`anyorder.samplers.any_order`; ``random`` draws one order for all and needs ``generator``.
+        tokens: [T, N] the texts, shorter ones padded; what stands at free positions is ignored.
+        free: [T, N] bool, the blanks; as many in every text.
+        rules: The tokens each position may take; all others are passed over, and log q stays the model's own (not
+            normalised over what is left), so that it agrees with fill-mask.
+        width: Hypotheses kept per text.
+        keep: Completions wanted per text, ``width`` if None. Fewer save work in the last step and change nothing else.
+        order: As in :func:`anyorder.samplers.any_order`; ``random`` draws an order per text and needs ``generator``.
         branch: Blanks that each hypothesis tries next, for orders decided as we go. More than one hedges the
             choice of order; a completion reached along several orders is kept once, with its best value.
-        allowed: [N, V] bool, the tokens each position may take; all others are passed over, and log q stays the
-            model's own (not normalised over what is left), so that it agrees with fill-mask.
         generator: For ``random``.
-        progress: Called with (blanks filled, blanks) after every step.
+        progress: Called with (blanks filled, blanks of a text) after every step.
 
     Returns:
-        At most ``width`` completions, fewer if fewer are possible.
+        For each text at most ``keep`` completions, fewer if fewer are possible.
     """
-    if width < 1 or branch < 1:
-        raise AnyorderError(f"a beam needs a width and a branch of at least 1, not {width} and {branch}")
-    sigma = parse(order)
-    rank = fixed_rank(sigma, free[None])  # [1, N], or None
-    if isinstance(sigma, str) and sigma == "random":
-        if generator is None:
-            raise AnyorderError("a random order needs a generator: pass torch.Generator().manual_seed(0)")
-        rank = torch.rand((1, len(free)), generator=generator, dtype=torch.float64)
-
-    texts = tokens.masked_fill(free, conditionals.mask_id)[None]  # [H, N]
-    still_open = free[None]  # [H, N]
-    log_prob = torch.zeros(1, dtype=torch.float64)  # [H]
-    blanks, rows_sent = int(free.sum()), 0
+    if width < 1 or branch < 1 or (keep is not None and keep < 1):
+        raise AnyorderError(f"a beam needs a width, a branch and a keep of at least 1, not {width}, {branch}, {keep}")
+    count = free.sum(1)
+    if int(count.min()) != int(count.max()):
+        raise AnyorderError("texts of one beam search have equally many blanks: search for the others on their own")
+    search = _Search(conditionals, free, rules, width, order, branch, generator)
+    masked, nothing = tokens.masked_fill(free, conditionals.mask_id), torch.zeros(len(tokens), dtype=torch.float64)
+    now = _Hypotheses(masked, free, nothing, torch.arange(len(tokens)))
+    blanks, wanted = int(count.max()), min(keep or width, width)
     for filled in range(1, blanks + 1):
-        if rank is not None:
-            asked, tried = first(torch.where(still_open, rank, torch.inf), torch.ones(len(texts), dtype=torch.long)), 1
-        else:
-            asked = pack(still_open)  # [H, K]: every hypothesis has the same number of open blanks
-            tried = min(branch, asked.shape[1])
-        with torch.inference_mode():
-            (position, token, value), sent = ask(
-                conditionals, texts, asked, _reader(sigma, asked, tried, width, allowed)
-            )
-        rows_sent += sent
-        # [H, C] candidates of every hypothesis; the best `width` over all of them.
-        total = (log_prob[:, None] + value).flatten()
-        parent = torch.arange(len(texts)).repeat_interleave(value.shape[1])
-        # A text may come from as many hypotheses as it has filled blanks, so only distinct ones may be counted.
-        best = total.topk(min(len(total), width) if branch == 1 else len(total)).indices
-        best = best[total[best] > -torch.inf]
-        at = position.flatten()[best, None]
-        texts = place(texts[parent[best]], at, token.flatten()[best, None])
-        still_open = place(still_open[parent[best]], at, 0)
-        log_prob = total[best]
-        if branch > 1:
-            texts, still_open, log_prob = _once(texts, still_open, log_prob, width)
+        now = search.step(now, wanted if filled == blanks else width, last=filled == blanks)
         if progress is not None:
             progress(filled, blanks)
-    return Beam(texts, log_prob, rows_sent)
+    sizes = torch.bincount(now.text, minlength=len(tokens)).tolist()
+    parts = zip(now.tokens.split(sizes), now.log_prob.split(sizes), search.sent.tolist(), strict=True)
+    return [Beam(*part) for part in parts]
 
 
-def _reader(
-    sigma: str | Tensor, asked: Tensor, tried: int, width: int, allowed: Tensor | None
-) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
-    """What to keep of log q [h, K, V]: the best tokens at the ``tried`` blanks each hypothesis is most certain of."""
+class _Search:
+    """What stays the same from step to step; ``sent`` counts the rows sent for each text."""
 
-    def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        where = asked[rows]  # [h, K]
-        if allowed is not None:
-            log_q = log_q.masked_fill(~allowed.to(log_q.device)[where.clamp(min=0)], -torch.inf)
-        if isinstance(sigma, str) and sigma in UNCERTAINTY and where.shape[1] > 1:
-            doubt = UNCERTAINTY[sigma](log_q).masked_fill(where < 0, torch.inf)
-            slot = doubt.topk(tried, dim=1, largest=False).indices  # [h, J]
-            where = where.gather(1, slot)
-            log_q = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))
-        value, token = log_q.double().topk(min(width, log_q.shape[-1]), dim=-1)  # [h, J, W]
-        position = where[..., None].expand_as(token)
-        return position.flatten(1), token.flatten(1), value.flatten(1)
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        free: Tensor,
+        rules: Rules | None,
+        width: int,
+        order: str | Sequence[int] | Tensor,
+        branch: int,
+        generator: torch.Generator | None,
+    ) -> None:
+        self.conditionals = conditionals
+        self.rules = rules
+        self.width = width
+        self.branch = branch
+        self.sigma = parse(order)
+        self.rank = fixed_rank(self.sigma, free)  # [T, N], or None for an order decided as we go
+        if isinstance(self.sigma, str) and self.sigma == "random":
+            if generator is None:
+                raise AnyorderError("a random order needs a generator: pass torch.Generator().manual_seed(0)")
+            self.rank = torch.rand(free.shape, generator=generator, dtype=torch.float64)
+        self.sent = torch.zeros(len(free), dtype=torch.long)
 
-    return read
+    def step(self, now: _Hypotheses, keep: int, last: bool) -> _Hypotheses:
+        """One more blank filled in every hypothesis, the best ``keep`` of each text."""
+        if self.branch > 1:
+            # A text may come from as many hypotheses as it has filled blanks, so only distinct ones may be counted.
+            ways = self._ways(now, torch.arange(len(now.text)))
+            return _once(_filled(now, ways.at(_best(ways, now.text, None))), keep)
+        if last:
+            return _filled(now, self._last(now, keep))
+        ways = self._ways(now, torch.arange(len(now.text)))
+        return _filled(now, ways.at(_best(ways, now.text, keep)))
+
+    def _last(self, now: _Hypotheses, keep: int) -> _Candidates:
+        """The best ``keep`` ways to fill the last blank, by branch and bound.
+
+        log q ≤ 0: no completion is more probable than its hypothesis. So hypotheses are asked best first, as many at a
+        time as keep the model busy, and those below a text's ``keep``-th best completion are never asked.
+        """
+        texts, length = len(self.sent), now.tokens.shape[1]
+        turn = _turns(now.text)
+        bound = torch.full((texts,), -torch.inf, dtype=torch.float64)
+        found: _Candidates | None = None
+        start = 0
+        while True:
+            eligible = (turn >= start) & (now.log_prob > bound[now.text])
+            alive = len(now.text[eligible].unique())
+            if found is not None and alive == 0:
+                return found
+            stop = start + max(1, _ENOUGH // (max(1, alive) * length))
+            ways = self._ways(now, (eligible & (turn < stop)).nonzero().squeeze(1))
+            if found is not None:
+                ways = _Candidates(*(torch.cat(parts) for parts in zip(found, ways, strict=True)))
+            found = ways.at(_best(ways, now.text, keep))
+            text = now.text[found.parent]
+            full = _turns(text) == keep - 1
+            bound[text[full]] = found.log_prob[full]
+            start = stop
+
+    def _ways(self, now: _Hypotheses, rows: Tensor) -> _Candidates:
+        """The best ``width`` ways to fill the next blank of each hypothesis ``rows``."""
+        texts, still_open, text = now.tokens[rows], now.still_open[rows], now.text[rows]
+        if self.rank is not None:
+            once = torch.ones(len(rows), dtype=torch.long)
+            asked = first(torch.where(still_open, self.rank[text], torch.inf), once)
+        else:
+            asked = pack(still_open)  # [H, K]: every hypothesis has the same number of open blanks
+        with torch.inference_mode():
+            (position, token, value), _ = ask(self.conditionals, texts, asked, self._reader(text, asked))
+        self.sent += torch.bincount(text, minlength=len(self.sent))
+        parent = rows.repeat_interleave(value.shape[1])
+        total = (now.log_prob[rows, None] + value).flatten()
+        return _Candidates(parent, position.flatten(), token.flatten(), total)
+
+    def _reader(self, text: Tensor, asked: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """What to keep of log q [h, K, V]: the best tokens at the blanks each hypothesis is most certain of."""
+        tried = min(self.branch, asked.shape[1])
+
+        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            where = asked[rows]  # [h, K]
+            if self.rules is not None:
+                rule = self.rules.of[text[rows]].gather(1, where.clamp(min=0))
+                log_q = log_q.masked_fill(_bans(rule, self.rules.fits).to(log_q.device), -torch.inf)
+            if isinstance(self.sigma, str) and self.sigma in UNCERTAINTY and where.shape[1] > 1:
+                doubt = UNCERTAINTY[self.sigma](log_q).masked_fill(where < 0, torch.inf)
+                slot = doubt.topk(tried, dim=1, largest=False).indices  # [h, J]
+                where = where.gather(1, slot)
+                log_q = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))
+            value, token = log_q.topk(min(self.width, log_q.shape[-1]), dim=-1)  # [h, J, W]
+            position = where[..., None].expand_as(token)
+            return position.flatten(1), token.flatten(1), value.double().flatten(1)
+
+        return read
 
 
-def _once(texts: Tensor, still_open: Tensor, log_prob: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each distinct text once, with its best value; the first ``width`` of them."""
-    _, group = torch.unique(texts, dim=0, return_inverse=True)
+def _bans(rule: Tensor, fits: Tensor) -> Tensor:
+    """[h, K, V] bool, or [V] where all rules [h, K] are one, as in most batches of texts with one blank."""
+    one = rule.flatten()[:1]
+    return ~(fits[one[0]] if len(one) and bool((rule == one).all()) else fits[rule])
+
+
+def _best(ways: _Candidates, text: Tensor, keep: int | None) -> Tensor:
+    """Numbers of the possible candidates, text by text, best first, at most ``keep`` of each."""
+    by = ways.log_prob.argsort(descending=True, stable=True)
+    by = by[ways.log_prob[by] > -torch.inf]
+    by = by[text[ways.parent[by]].argsort(stable=True)]
+    return by if keep is None else by[_turns(text[ways.parent[by]]) < keep]
+
+
+def _turns(text: Tensor) -> Tensor:
+    """[H] the place of each hypothesis among those of its ``text`` [H], which stand side by side."""
+    row = torch.arange(len(text))
+    begins = torch.ones_like(text, dtype=torch.bool)
+    begins[1:] = text[1:] != text[:-1]
+    return row - row[begins][begins.cumsum(0) - 1]
+
+
+def _filled(now: _Hypotheses, ways: _Candidates) -> _Hypotheses:
+    """The hypotheses that the candidates make."""
+    at = ways.position[:, None]
+    tokens = place(now.tokens[ways.parent], at, ways.token[:, None])
+    return _Hypotheses(tokens, place(now.still_open[ways.parent], at, 0), ways.log_prob, now.text[ways.parent])
+
+
+def _once(now: _Hypotheses, keep: int) -> _Hypotheses:
+    """Each distinct text once, with its best value; the first ``keep`` of them."""
+    _, group = torch.unique(torch.cat([now.text[:, None], now.tokens], 1), dim=0, return_inverse=True)
     # Rows come best first, so the least row number of a group is its best.
-    row = torch.arange(len(texts))
-    firsts = torch.full((int(group.max()) + 1,), len(texts)).scatter_reduce(0, group, row, "amin").sort().values[:width]
-    return texts[firsts], still_open[firsts], log_prob[firsts]
+    row = torch.arange(len(group))
+    firsts = torch.full((int(group.max()) + 1,), len(group)).scatter_reduce(0, group, row, "amin").sort().values
+    firsts = firsts[_turns(now.text[firsts]) < keep]
+    return _Hypotheses(*(part[firsts] for part in now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anyorder.show.figure import new_figure, save_figure
+from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
 from anyorder.studies.certify import FLOOR, Verdict
 
 
@@ -25,7 +25,7 @@ def plot(verdicts: list[Verdict], path: Path) -> None:
 
 
 def _samplers(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> None:
-    """One line a sampler: its total variation over the floor, world by world; filled where the floor is claimed."""
+    """One line per sampler: its total variation over the floor, world by world; filled where the floor is claimed."""
     rows = list(dict.fromkeys(v.sampler for v in verdicts))
     for v in verdicts:
         face = colour[v.world] if v.claim == FLOOR else "none"
@@ -39,7 +39,8 @@ def _samplers(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> Non
             markersize=5,
         )
     axis.axvline(1, color="0.6", linewidth=1, zorder=0)
-    axis.set(xscale="log", xlabel="total variation / floor of exact draws (bars: 3 standard errors)")
+    plain_log(axis, "x")
+    axis.set(xlabel="total variation / floor of exact draws (bars: 3 standard errors)", ylabel="sampler")
     axis.set_yticks(range(len(rows)), rows)
     axis.invert_yaxis()
     axis.set_title("filled: must sit on the floor")
@@ -55,7 +56,6 @@ def _steps(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> None:
         label = world if commit == "random" else None
         axis.plot(range(1, len(rows) + 1), [v.tv for v in rows], style, marker="o", color=colour[world], label=label)
         axis.axhline(rows[0].floor, color=colour[world], linewidth=0.8, linestyle=":")
-    axis.set(
-        yscale="log", xlabel="steps", ylabel="total variation", title="parallel: random (solid), confidence (dashed)"
-    )
-    axis.legend(title="dotted: the floor")
+    plain_log(axis, "y")
+    axis.set(xlabel="steps", ylabel="total variation", title="parallel: random (solid), confidence (dashed)")
+    axis.figure.legend(title="dotted: the floor", fontsize=FONT, loc="outside lower center", ncols=4)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anyorder.show.figure import embedded, new_figure
+from anyorder.show.figure import FONT, embedded, new_figure, plain_log
 from anyorder.studies.diagnose import Diagnosis
 
 _STYLE = """
@@ -21,6 +21,12 @@ border-bottom: 1px solid #ddd } td:first-child, th:first-child { text-align: lef
 .note { color: #666; font-size: .9rem }
 """
 
+_ALT = {
+    "dependence": "Information against distance, and how far a surprise at one token changes another",
+    "chains": "Energy, autocorrelation and overlap with the starting text of Gibbs chains by sweep",
+    "stutter": "Share of equal neighbours by sampler and temperature, beside real text",
+}
+
 
 def page(found: Diagnosis) -> str:
     """The whole page."""
@@ -28,7 +34,12 @@ def page(found: Diagnosis) -> str:
     parts += [f"<li>{html.escape(line)}</li>" for line in found.advice]
     parts.append("</ul>")
     if found.pairs:
-        parts += ["<h2>Dependence between positions</h2>", _image(_dependence(found))]
+        parts += [
+            "<h2>Dependence between positions</h2>",
+            _image(
+                _dependence(found), "Information against distance, and how far a surprise at one token changes another"
+            ),
+        ]
         correlation = found.attention_correlation
         said = "not available from this model" if correlation is None else f"{correlation:.2f}"
         parts.append(
@@ -40,7 +51,12 @@ def page(found: Diagnosis) -> str:
         head = ("text", "random positions", "no two neighbours")
         parts += ["<h2>Positions that may be drawn at once, by text</h2>", _table(head, rows)]
     if found.chains:
-        parts += ["<h2>Gibbs chains</h2>", _image(_chains(found))]
+        parts += [
+            "<h2>Gibbs chains</h2>",
+            _image(
+                _chains(found), "Energy, autocorrelation and overlap with the starting text of Gibbs chains by sweep"
+            ),
+        ]
         columns = ("text, block", "R-hat (chance)", "effective / sweeps", "half forgotten after", "overlap at the end")
         lines = [
             (
@@ -59,7 +75,10 @@ def page(found: Diagnosis) -> str:
             "brackets: the R-hat that as few independent draws exceed once in twenty times.</p>"
         )
     if found.stutter:
-        parts += ["<h2>Stutter</h2>", _image(_stutter(found))]
+        parts += [
+            "<h2>Stutter</h2>",
+            _image(_stutter(found), _ALT["stutter"]),
+        ]
         rates = [(s.sampler, f"{s.temperature:g}", f"{s.rate:.2%} ± {s.standard_error:.2%}") for s in found.stutter]
         parts.append(_table(("sampler", "temperature", "neighbours equal"), rates))
         parts.append(f"<p class=note>Real text: {found.corpus_stutter:.2%}.</p>")
@@ -69,8 +88,8 @@ def page(found: Diagnosis) -> str:
     return f"{start}<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
 
 
-def _image(figure: Any) -> str:
-    return f'<img alt="plot" src="{embedded(figure)}">'
+def _image(figure: Any, alt: str) -> str:
+    return f'<img alt="{html.escape(alt)}" src="{embedded(figure)}">'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -96,17 +115,19 @@ def _dependence(found: Diagnosis) -> Any:
             middle.append((low + high - 1) / 2)
             mean.append(max(float(information[inside].mean()), 1e-5))
     axes[0].plot(middle, mean, "C3.-", label="mean")
-    axes[0].set(xscale="log", yscale="log", xlabel="distance in tokens", title="information, nats")
-    axes[0].legend(frameon=False, fontsize=8)
+    plain_log(axes[0], "x")
+    plain_log(axes[0], "y")
+    axes[0].set(xlabel="distance in tokens", ylabel="nats", title="information")
+    axes[0].legend(frameon=False, fontsize=FONT)
     bins = np.linspace(0, max(float(influence.max()), 1e-3), 20)
     axes[1].hist([influence[~beside], influence[beside]], bins=bins, label=["random pairs", "neighbours"])
-    axes[1].set(xlabel="total variation", title="influence of a surprise")
-    axes[1].legend(frameon=False, fontsize=8)
+    axes[1].set(xlabel="total variation", ylabel="pairs", title="influence of a surprise")
+    axes[1].legend(frameon=False, fontsize=FONT)
     if with_attention:
         known = [p for p in found.pairs if p.attention is not None]
         axes[2].scatter([p.attention for p in known], [p.influence for p in known], s=8, alpha=0.4)
-        axes[2].set(xscale="log", xlabel="mean attention", ylabel="influence", title="does attention tell?")
-        axes[2].tick_params(axis="x", which="minor", labelbottom=False)
+        plain_log(axes[2], "x")
+        axes[2].set(xlabel="mean attention", ylabel="influence", title="does attention tell?")
     return figure
 
 
@@ -120,10 +141,10 @@ def _chains(found: Diagnosis) -> Any:
         correlation.plot(chain.autocorrelation, color=f"C{number}", label=name)
         escape.plot(chain.overlap, color=f"C{number}")
         escape.axhline(chain.baseline, color=f"C{number}", linewidth=0.8, linestyle=":")
-    energy.set(title="energy (dotted: from masks)", xlabel="sweep", ylabel="nats a token")
-    correlation.set(title="autocorrelation of the energy", xlabel="lag, sweeps")
-    escape.set(title="overlap with the starting text", xlabel="sweep", ylim=(0, 1.02))
-    correlation.legend(frameon=False, fontsize=8)
+    energy.set(title="energy (dotted: from masks)", xlabel="sweep", ylabel="nats per token")
+    correlation.set(title="autocorrelation of the energy", xlabel="lag, sweeps", ylabel="correlation")
+    escape.set(title="overlap with the starting text", xlabel="sweep", ylabel="share of tokens", ylim=(0, 1.02))
+    figure.legend(frameon=False, fontsize=FONT, loc="outside lower center", ncols=4)
     return figure
 
 
@@ -138,7 +159,7 @@ def _stutter(found: Diagnosis) -> Any:
         error = [2 * s.standard_error for s in here]
         ax.bar(x, [s.rate for s in here], width, yerr=error, capsize=2, label=f"temperature {temperature:g}")
     ax.axhline(found.corpus_stutter, color="black", linewidth=1, label="real text")
-    ax.set_xticks(range(len(names)), names, rotation=15, fontsize=8)
-    ax.set(title="neighbours that are the same token (± 2 s.e.)")
-    ax.legend(frameon=False, fontsize=8)
+    ax.set_xticks(range(len(names)), names, rotation=15, fontsize=FONT)
+    ax.set(title="neighbours that are the same token (± 2 s.e.)", xlabel="sampler", ylabel="share of neighbours")
+    figure.legend(frameon=False, fontsize=FONT, loc="outside lower center", ncols=4)
     return figure

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from anyorder.errors import AnyorderError
+
+FONT = 9  # points, of ticks and legends: what can be read at the size a page shows
+
+
+def plain_log(axis: Any, which: str) -> None:
+    """A logarithmic axis whose ticks read 0.6 rather than 6×10⁻¹, and not one for every digit."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    getattr(axis, f"set_{which}scale")("log")
+    line = getattr(axis, f"{which}axis")
+    low, high = line.get_view_interval()
+    decades = math.log10(high / low) if low > 0 else 9.0
+    line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8))
+    line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    line.set_minor_formatter(NullFormatter())
 
 
 def new_figure(columns: int = 1, rows: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, list[Any]]:
@@ -24,6 +40,7 @@ def new_figure(columns: int = 1, rows: int = 1, width: float = 4.2, height: floa
         rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False
     )
     for ax in axes.flat:
+        ax.tick_params(labelsize=FONT)
         ax.grid(alpha=0.25)
         ax.spines[["top", "right"]].set_visible(False)
     return figure, list(axes.flat)

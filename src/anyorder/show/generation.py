@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyorder.show.figure import new_figure, save_figure
+from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,8 +72,8 @@ def plot_generation(rows: Sequence[Quality], path: Path) -> None:
             axis.plot([row.steps for row in mine], values, marker="o", ms=4, lw=1.2, label=name)
         axis.set_xscale("log", base=2)
         if field in ("perplexity", "seconds"):
-            axis.set_yscale("log")
+            plain_log(axis, "y")
         axis.set_xlabel("steps")
         axis.set_ylabel(label)
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=FONT, loc="outside lower center", ncols=5)
     save_figure(figure, path)

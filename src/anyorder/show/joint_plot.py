@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,24 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anyorder.show.figure import new_figure, save_figure
+from anyorder.show.figure import FONT, new_figure, save_figure
 
 if TYPE_CHECKING:
     from anyorder.tasks.joint import TextJoint
 
-# One colour a method, the same in every picture.
+# One colour per method, the same in every picture.
 COLOURS = {"mlm": "#4477aa", "mrf-logit": "#ee6677", "mrf": "#ccbb44", "hcb": "#66ccee", "ag": "#228833"}
+_BEST = 3  # pairs of every method that a heat map shows in any case
 
 
 def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, tokens: int = 12) -> None:
-    """One panel a method: p(a, b) over the ``tokens`` most probable tokens of each blank, the same in every panel."""
-    chosen = [_shared_top(joints, axis, tokens) for axis in (0, 1)]
+    """One panel per method: p(a, b) over about ``tokens`` tokens of each blank, the same in every panel.
+
+    Those of the best pairs of every method, then the most probable of each blank alone.
+    """
+    chosen = _shown(joints, tokens)
     labels = [[_label(next(iter(joints.values())).token(t)) for t in ids.tolist()] for ids in chosen]
     cells = {name: j.log_prob(chosen[0][:, None], chosen[1]).exp() for name, j in joints.items()}
     most = max(float(p.max()) for p in cells.values())
     columns = min(3, len(cells))
     lines = -(-len(cells) // columns)
-    size = 1.5 + 0.3 * max(map(len, labels))
+    size = 1.5 + 0.33 * max(map(len, labels))
     figure, axes = new_figure(columns, lines, size + 0.8 / columns, size + 0.5 / lines)
     from matplotlib.colors import LogNorm
 
@@ -37,16 +42,18 @@ def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, t
     for axis, (name, p) in zip(axes, cells.items(), strict=False):
         axis.grid(visible=False)
         image = axis.imshow(p.numpy(), cmap="viridis", norm=colours)
-        axis.set_xticks(range(len(labels[1])), labels[1], rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
-        axis.set_yticks(range(len(labels[0])), labels[0], fontsize=8)
-        axis.set_title(f"{name}: {float(p.sum()):.0%} of the mass is shown", fontsize=9)
+        axis.set_xticks(
+            range(len(labels[1])), labels[1], rotation=60, ha="right", rotation_mode="anchor", fontsize=FONT
+        )
+        axis.set_yticks(range(len(labels[0])), labels[0], fontsize=FONT)
+        axis.set_title(f"{name}: {float(p.sum()):.2f} of the mass is shown", fontsize=10)
         for i, j in torch.nonzero(p >= 0.005).tolist():  # the number itself where there is something to read
             value = float(p[i, j])
             ink = "black" if value > 0.1 * most else "white"
-            axis.text(j, i, f"{100 * value:.2g}", ha="center", va="center", fontsize=6.5, color=ink)
-    figure.supylabel("first blank", fontsize=9)
-    figure.supxlabel("second blank", fontsize=9)
-    figure.colorbar(image, ax=axes, label="probability (numbers: per cent)", shrink=0.8)
+            axis.text(j, i, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=7, color=ink)
+    figure.supylabel("first blank", fontsize=10)
+    figure.supxlabel("second blank", fontsize=10)
+    figure.colorbar(image, ax=axes, label="probability", shrink=0.8, format="%g")
     figure.suptitle("\n".join(textwrap.wrap(title, 40 * columns)).replace("$", r"\$"), fontsize=10)
     save_figure(figure, path)
 
@@ -70,21 +77,35 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
                 [r["scores"][method]["p_nll"] / len(r["positions"]) for r in records if r["distance"] == d]
             )
             means.append(float(nll.mean()))
-            errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else 0.0)
-        axis.errorbar(distances, means, errors, marker="o", ms=3, lw=1.2, label=method, color=COLOURS.get(method))
+            errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else math.nan)
+        colour = COLOURS.get(method)
+        axis.errorbar(distances, means, errors, fmt="o", ms=3, label=method, color=colour)
+        # A line through a single example would show its noise as if it were a course.
+        course = [mean if count > 1 else math.nan for mean, count in zip(means, counts, strict=True)]
+        axis.plot(distances, course, lw=1.2, color=colour)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bars.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("tokens between the two positions (0 = adjacent)")
-    axis.set_ylabel("pairwise NLL, nats a token")
-    axis.legend(fontsize=8)
+    axis.set_ylabel("pairwise NLL, nats per token (± 1 s.e.)")
+    figure.legend(fontsize=FONT, loc="outside lower center", ncols=5)
     axis.set_title(title, fontsize=10)
     save_figure(figure, path)
 
 
-def _shared_top(joints: Mapping[str, TextJoint], axis: int, k: int) -> torch.Tensor:
-    """The tokens with the most marginal mass on average over the methods."""
-    mean = torch.stack([j.marginal(axis).exp() for j in joints.values()]).mean(0)
-    return mean.topk(min(k, len(mean))).indices
+def _shown(joints: Mapping[str, TextJoint], k: int) -> list[torch.Tensor]:
+    """The tokens of each blank: of the three best pairs of every method, then the likeliest alone, up to ``k``.
+
+    The likeliest tokens of each blank alone may leave out the likeliest pair.
+    """
+    best = [pair for j in joints.values() for pair in j.top(_BEST)]
+    out = []
+    for axis in (0, 1):
+        mean = torch.stack([j.marginal(axis).exp() for j in joints.values()]).mean(0)
+        of_pairs = dict.fromkeys(pair[axis] for pair in best)
+        alone = mean.topk(min(k, len(mean))).indices.tolist()
+        ids = torch.tensor(list(dict.fromkeys([*of_pairs, *alone]))[: max(k, len(of_pairs))])
+        out.append(ids[mean[ids].argsort(descending=True)])
+    return out
 
 
 def _label(token: str) -> str:

@@ -6,14 +6,14 @@ from collections import defaultdict
 from pathlib import Path
 
 from anyorder.chains.stutter import Stutter
-from anyorder.show.figure import new_figure, save_figure
+from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
 from anyorder.studies.lab import EfficiencyRow, MixingRow, ParallelRow
 
 _STYLE = {"gibbs": "-", "parallel": "--", "adaptive": ":", "metropolis": "-."}
 
 
 def plot_mixing(rows: list[MixingRow], path: Path) -> None:
-    """Gap, mixing time and distance to the truth against the coupling, a line a kernel and block."""
+    """Gap, mixing time and distance to the truth against the coupling, one line per kernel and block."""
     figure, (gap, time, distance) = new_figure(columns=3)
     lines: dict[tuple[str, int], list[MixingRow]] = defaultdict(list)
     for row in rows:
@@ -25,10 +25,12 @@ def plot_mixing(rows: list[MixingRow], path: Path) -> None:
         gap.plot(x, [row.mixing.gap or float("nan") for row in line], label=f"{kernel} {block}", **style)
         time.plot(x, [max(row.mixing.mixing_time, 1.0) for row in line], **style)
         distance.plot(x, [float("nan") if row.tv is None else row.tv for row in line], **style)
-    gap.set(yscale="log", title="spectral gap", xlabel="coupling")
-    time.set(yscale="log", title="steps to mix (TV ≤ 1/4, worst start)", xlabel="coupling")
-    distance.set(title="TV of the stationary law to the truth", xlabel="coupling")
-    gap.legend(fontsize=7, frameon=False)
+    plain_log(gap, "y")
+    plain_log(time, "y")
+    gap.set(title="spectral gap", xlabel="coupling", ylabel="gap")
+    time.set(title="steps to mix (TV ≤ 1/4, worst start)", xlabel="coupling", ylabel="steps")
+    distance.set(title="TV of the stationary law to the truth", xlabel="coupling", ylabel="total variation")
+    figure.legend(fontsize=FONT, frameon=False, loc="outside lower center", ncols=6)
     save_figure(figure, path)
 
 
@@ -48,10 +50,12 @@ def plot_efficiency(rows: list[EfficiencyRow], path: Path) -> None:
             x, y, error = zip(*seen, strict=True)
             ax.errorbar(x, y, yerr=error, fmt="k.", capsize=3, label="fits, ± 2 s.e.")
         ax.axhline(1.0, color="C3", linewidth=1, label="maximum likelihood")
-        ax.set_xticks(range(len(known)), names, rotation=30, ha="right", fontsize=8)
-    one.set(title="one mask a sample", ylabel="variance / Cramér–Rao")
-    all_masks.set(title="averaged over all masks")
-    one.legend(fontsize=8, frameon=False)
+        ax.set_xticks(range(len(known)), names, rotation=30, ha="right", fontsize=FONT)
+        ax.set_xlabel("masks")
+    one.set(title="one mask per sample", ylabel="variance / Cramér–Rao")
+    all_masks.set(title="averaged over all masks", ylabel="variance / Cramér–Rao")
+    handles = one.get_legend_handles_labels()
+    figure.legend(*handles, fontsize=FONT, frameon=False, loc="outside lower center", ncols=3)
     save_figure(figure, path)
 
 
@@ -63,19 +67,24 @@ def plot_parallel(rows: list[ParallelRow], stutter: list[Stutter], path: Path) -
         blocks.plot(x, [row.blocks[k] for row in rows], marker=".", label=f"block {k}")
     for row in rows[:: max(1, len(rows) // 4)]:
         steps.plot(list(row.steps), list(row.steps.values()), marker=".", label=f"coupling {row.coupling:g}")
-    blocks.set(title="nats lost by one parallel block", xlabel="coupling")
-    steps.set(title="nats lost by decoding in so many steps", xlabel="parallel steps")
+    blocks.set(title="lost by one parallel block", xlabel="coupling", ylabel="nats")
+    steps.set(
+        title="lost by decoding in so many steps", xlabel="parallel steps", ylabel="nats", xticks=list(rows[0].steps)
+    )
     lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for s in stutter:
         if s.temperature == 1.0:
-            name = f"{s.steps} steps" if s.method == "decode" else f"parallel Gibbs, block {s.block}"
+            name = (
+                f"{s.steps} step{'s' * (s.steps != 1)}" if s.method == "decode" else f"parallel Gibbs, block {s.block}"
+            )
             lines[name].append((s.coupling, s.rate))
             if s.method == "decode" and s.steps == 1:
                 lines["truth"].append((s.coupling, s.truth))
     for name, line in lines.items():
         style = {"color": "black", "linewidth": 2, "alpha": 0.5} if name == "truth" else {"marker": "."}
         repeats.plot(*zip(*line, strict=True), label=name, **style)
-    repeats.set(title="stutter: neighbours that are equal", xlabel="coupling")
-    for ax, where in ((blocks, "best"), (steps, "best"), (repeats, "center right")):
-        ax.legend(fontsize=7, frameon=False, loc=where)
+    repeats.set(title="stutter: neighbours that are equal", xlabel="coupling", ylabel="share of neighbours")
+    for ax in (blocks, steps, repeats):
+        # Below its own panel, where there are no data: the three say different things.
+        ax.legend(fontsize=FONT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     save_figure(figure, path)

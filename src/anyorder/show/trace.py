@@ -100,22 +100,22 @@ class Tracer:
 
 def _inner(task: Plan) -> list[int]:
     """The positions of the text itself, without the special tokens around it."""
-    where = task.canvas.layout
-    return (~task.vocabulary.special[where.tokens] | where.free).nonzero().squeeze(1).tolist()
+    layout = task.canvas.layout
+    return (~task.vocabulary.special[layout.tokens] | layout.free).nonzero().squeeze(1).tolist()
 
 
 def _sequence(task: Plan, tokens: list[int], inner: list[int], new: set[int]) -> Text:
     """The text with a blank for each undecided token and the tokens of this step marked."""
-    words = task.vocabulary
-    mask = words.tokenizer.mask_token_id
+    vocabulary = task.vocabulary
+    mask = vocabulary.tokenizer.mask_token_id
     line = Text()
     for position in inner:
         token = tokens[position]
         blank = token == mask
-        continues = words.style == "character" or (
-            not blank and words.style != "word" and not bool(words.starts[token])
+        continues = vocabulary.style == "character" or (
+            not blank and vocabulary.style != "word" and not bool(vocabulary.starts[token])
         )
         if line and not continues:
             line.append(" ")
-        line.append(_BLANK if blank else words.surface(token), style="bold green" if position in new else "")
+        line.append(_BLANK if blank else vocabulary.surface(token), style="bold green" if position in new else "")
     return line

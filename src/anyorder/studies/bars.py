@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from anyorder.errors import AnyorderError
 from anyorder.studies.characters import PerCharacter, paragraphs, per_character
 from anyorder.studies.minimal_pairs import ALL, Accuracy, accuracies, read_pairs
-from anyorder.tasks.score import Method
+from anyorder.tasks.options import ScoreOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -87,4 +87,4 @@ def measure(
     if not files:
         raise AnyorderError(f"no minimal pairs at {data_dir / PAIRS}: give the folder that holds them with --data-dir")
     pairs = [pair for file in files for pair in read_pairs(str(file), pairs_limit)]
-    return Measured(tuple(bars), tuple(rows), tuple(accuracies(lm, pairs, [Method("pll")])))
+    return Measured(tuple(bars), tuple(rows), tuple(accuracies(lm, pairs, [ScoreOptions("pll")])))

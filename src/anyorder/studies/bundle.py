@@ -82,7 +82,7 @@ language model and knows little.
 
 - Architecture: ModernBERT ({parameters / 1e6:.1f}M parameters), loads with plain `AutoModelForMaskedLM`
 - Tokens read in training: {tokens:,}, in blocks of {meta["length"]}
-- Held-out any-order loss (eq 6, uniform count): {loss.value:.3f} ± {loss.standard_error:.3f} nats a token over
+- Held-out any-order loss (eq 6, uniform count): {loss.value:.3f} ± {loss.standard_error:.3f} nats per token over
   {loss.samples:,} blocks: the last {_percent(meta["holdout"])} of documents of each corpus, never trained on
 - Perplexity of held-out blocks, each along one order: random {ppl["random"]:.0f}, left to right
   {ppl["sequential"]:.0f} ({len(some)} blocks, 95 % intervals)
@@ -92,7 +92,7 @@ language model and knows little.
 
 ## Data
 
-Two text files, a paragraph a line and a blank line between documents: 517 books of 1850–1930 from Project Gutenberg
+Two text files, one paragraph per line and a blank line between documents: 517 books of 1850–1930 from Project Gutenberg
 (public domain in the US), and 7,167 English Wikipedia articles of 2006 from the enwik8 benchmark, markup stripped
 (CC BY-SA).
 

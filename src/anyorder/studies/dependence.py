@@ -56,7 +56,7 @@ def choose_pairs(free: Tensor, random: int, neighbours: int, generator: torch.Ge
 def measure_pairs(
     conditionals: Conditionals, tokens: Tensor, pairs: list[tuple[int, int, bool]], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """(information [P], influence [P]) of pairs of positions in one text, tokens [N]; 11 rows of the model a pair."""
+    """(information [P], influence [P]) of pairs of positions in one text, tokens [N]; 11 rows of the model per pair."""
     where = torch.tensor([[i, j] for i, j, _ in pairs])  # [P, 2]
     masked = tokens.repeat(len(pairs), 1).scatter(1, where, conditionals.mask_id)
     base = conditionals(masked, where).double()  # [P, 2, V]
@@ -65,16 +65,16 @@ def measure_pairs(
     information, influence = torch.zeros(len(pairs), 2), torch.zeros(len(pairs), 2)
     for shown in (0, 1):  # the position whose token is revealed; the other one listens
         at, other = where[:, [shown]], where[:, [1 - shown]]
-        quiet = base[:, 1 - shown]  # [P, V]
+        before = base[:, 1 - shown]  # [P, V]
         for draw in range(_DRAWS + 1):
             last = draw == _DRAWS
             u = torch.rand(len(pairs), generator=generator, dtype=torch.float64)
             token = inverse_cdf((surprise if last else base)[:, shown], u)
-            loud = conditionals(masked.scatter(1, at, token[:, None]), other)[:, 0].double()
+            after = conditionals(masked.scatter(1, at, token[:, None]), other)[:, 0].double()
             if last:
-                influence[:, shown] = (loud.exp() - quiet.exp()).abs().sum(-1) / 2
+                influence[:, shown] = (after.exp() - before.exp()).abs().sum(-1) / 2
             else:
-                terms = torch.where(loud.exp() > 0, loud.exp() * (loud - quiet), 0.0)
+                terms = torch.where(after.exp() > 0, after.exp() * (after - before), 0.0)
                 information[:, shown] += terms.sum(-1) / _DRAWS
     return information.mean(1), influence.max(1).values
 

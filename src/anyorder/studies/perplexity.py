@@ -156,7 +156,7 @@ def _cells(
     passes: int,
     progress: Progress | None,
 ) -> list[Perplexity]:
-    """Score every context; ``passes`` is rows a context, 0 for one a predicted token."""
+    """Score every context; ``passes`` is rows per context, 0 for one per predicted token."""
     began = time.perf_counter()
     parts = []
     for part in torch.arange(len(rows.tokens)).split(_ROWS):

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 from torch import Tensor
 
-from anyorder.conditionals.restricted import Restricted
 from anyorder.errors import AnyorderError
-from anyorder.samplers.any_order import any_order
-from anyorder.samplers.beam import beam as beam_search
-from anyorder.samplers.run import run
 from anyorder.samplers.seeds import Seeds
-from anyorder.scoring.chain import chain
-from anyorder.tasks.lengths import length_posterior
+from anyorder.tasks.html import Shown
+from anyorder.tasks.lengths import length_posteriors
 from anyorder.tasks.options import FillOptions
-from anyorder.text.template import Layout, Template, allowed, check_length, layout, parse
+from anyorder.tasks.searches import Cut, Found, by_beam, by_joint, by_sample
+from anyorder.text.template import Layout, Template, check_length, finish_layout, kinds, parse, tokenise
 from anyorder.text.vocabulary import Vocabulary, vocabulary
-from anyorder.types import Conditionals
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
 Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,19 @@ class Completion:
     tokens: tuple[int, ...]
     length_log_prob: float | None = None
 
+    @property
+    def prob(self) -> float:
+        """The joint probability itself."""
+        return math.exp(self.log_prob)
+
+    def __repr__(self) -> str:
+        return f"Completion({self.text!r}, prob={self.prob:.4g}, fills={self.fills!r})"
+
+    def cells(self) -> dict[str, str]:
+        """A row of a table."""
+        length = {} if self.length_log_prob is None else {"p(length)": f"{100 * math.exp(self.length_log_prob):.1f}%"}
+        return {"log_prob": f"{self.log_prob:.3f}", "prob": f"{100 * self.prob:.2f}%", **length, "text": self.text}
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON; that of the lengths only where some were open."""
         out: dict[str, Any] = {"text": self.text, "log_prob": self.log_prob, "fills": list(self.fills)}
@@ -54,14 +66,26 @@ class Completion:
         return out
 
 
+@overload
+def fill(  # type: ignore[overload-overlap]  # a str is a sequence of str
+    lm: MaskedLM, text: str, options: FillOptions = ..., *, progress: Progress | None = ..., first: int = ...
+) -> list[Completion]: ...
+@overload
+def fill(
+    lm: MaskedLM, text: Sequence[str], options: FillOptions = ..., *, progress: Progress | None = ..., first: int = ...
+) -> list[list[Completion]]: ...
 def fill(
     lm: MaskedLM,
-    text: str,
+    text: str | Sequence[str],
     options: FillOptions = FillOptions(),
     *,
     progress: Progress | None = None,
-) -> list[Completion]:
+    first: int = 1,
+) -> list[Completion] | list[list[Completion]]:
     """Every blank filled jointly, completions ranked by their joint log-probability.
+
+    Several texts are searched together (``beam``; the other methods take them one after the other): their rows share
+    the model's batches, and each gets what it gets alone.
 
     Blanks are written ``___`` (or the model's own mask token) for one token, ``___{3}`` for three, ``___{1-4}`` for
     one to four. log_prob is the model's own, Σ_t log q(x_σ(t) | x_σ(<t), text), not normalised over the allowed
@@ -77,51 +101,120 @@ def fill(
 
     Args:
         lm: The model.
-        text: The text with its blanks.
-        options: How; orders as in :func:`anyorder.samplers.any_order`, the tail as in
-            :func:`anyorder.joints.support.adaptive_joint`.
+        text: The text with its blanks, or several.
+        options: What to search for, and how.
         progress: Called with (what, done, of how many).
+        first: The number of the first of several texts, by which an error names one.
 
     Returns:
-        Completions, best first.
+        Completions, best first; of several texts, a list of such lists, empty for an empty text.
     """
-    top, method, order = options.top, options.method, options.order
+    top, method, beam = options.top, options.method, options.beam
+    alone = isinstance(text, str)
+    texts = [text] if isinstance(text, str) else list(text)
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    template = read_template(lm, text, words)
-    layouts = [layout(template.texts, n, words, lm.max_length, options.allow_unknown) for n in template.lengths()]
-    log_length = length_posterior(lm.conditionals, layouts, template, words)
-    found: list[Completion] = []
-    for number, where in enumerate(layouts):
-        rules = allowed(where, words, whole_words=options.whole_words, special_tokens=options.special_tokens)
-        if not bool(rules.any(-1).all()):
-            raise AnyorderError("no token of the vocabulary fits a blank: allow word pieces (--any-pieces)")
+    fits = words.fits if options.special_tokens else words.fits & ~words.special
+    templates = [
+        _named(None if alone else n, read_template, lm, one, words) if alone or one.strip() else Template((one,), ())
+        for n, one in enumerate(texts, first)
+    ]
+    layouts = _layouts(lm, templates, words, options.allow_unknown, None if alone else first)
+    log_length = length_posteriors(lm.conditionals, layouts, templates, words)
+    # A text's seed is its own: neither its neighbours nor its place among them change what it gets.
+    generators = [torch.Generator().manual_seed(options.seed) for _ in texts]
+    cuts = [
+        Cut(
+            number,
+            n,
+            where,
+            kinds(where, words, options.whole_words),
+            _order(options.order, where, generators[number] if method == "beam" else None),
+            float(log_length[number][n]) if len(several) > 1 else None,
+        )
+        for number, several in enumerate(layouts)
+        for n, where in enumerate(several)
+    ]
+    if not all(bool(fits.any(-1)[cut.kind].all()) for cut in cuts):
+        raise AnyorderError("no token of the vocabulary fits a blank: allow word pieces (--any-pieces)")
 
-        def tell(done: int, of: int, number: int = number) -> None:
-            if progress is not None:
-                progress("filling", number * of + done, len(layouts) * of)
+    def tell(done: int, of: int, before: int = 0, parts: int = 1) -> None:
+        if progress is not None:
+            progress("filling", before * of + done, parts * of)
 
+    found = []
+    if method == "beam":
+        found = by_beam(lm.conditionals, cuts, fits, width=max(beam, top), keep=top, tell=tell)
+    for number, cut in enumerate(cuts if method != "beam" else ()):
+        told = partial(tell, before=number, parts=len(cuts))
         if method == "joint":
             # A caller's order or beam says nothing here: the distribution is explicit.
-            tokens, log_prob = _joint(lm.conditionals, where, rules, top, options.tail, tell)
-        elif method == "sample":
-            noise = Seeds(options.seed, ((number, i) for i in range(options.samples)))
-            tokens, log_prob = _sample(lm.conditionals, where, rules, order, options.samples, noise, tell)
+            found.append(by_joint(lm.conditionals, cut, fits, top, options.tail, told))
         else:
-            picks = numbered(order, where)
-            tokens, log_prob, _ = beam_search(
-                lm.conditionals, where.tokens, where.free, width=max(options.beam, top), order=picks, allowed=rules,
-                generator=torch.Generator().manual_seed(options.seed), progress=tell,
-            )  # fmt: skip
-        length = float(log_length[number]) if len(layouts) > 1 else None
-        for row, value in zip(tokens, log_prob.tolist(), strict=True):
-            spelt, fills = where.render(row, words)
-            found.append(Completion(spelt, value + (length or 0.0), fills, tuple(row.tolist()), length))
-    # Different pieces may spell one text; it is listed once, under its best reading.
-    found.sort(key=lambda c: -c.log_prob)
+            noise = Seeds(options.seed, ((cut.number, i) for i in range(options.samples)))
+            found.append(by_sample(lm.conditionals, cut, fits, options.samples, noise, told))
+    ranked = _ranked(cuts, found, words, top, len(texts))
+    # Different pieces may spell one text, which leaves fewer than the search was asked for: look further there.
+    short = {cut.text for cut, f in zip(cuts, found, strict=True) if len(ranked[cut.text]) < top == len(f.log_prob)}
+    if method == "beam" and short:
+        more = [cut for cut in cuts if cut.text in short]
+        found = by_beam(lm.conditionals, more, fits, width=max(beam, top), keep=max(beam, top), tell=lambda *_: None)
+        again = _ranked(more, found, words, top, len(texts))
+        ranked = [again[n] if n in short else best for n, best in enumerate(ranked)]
+    return ranked[0] if alone else ranked
+
+
+def _layouts(
+    lm: MaskedLM, templates: Sequence[Template], words: Vocabulary, allow_unknown: bool, first: int | None
+) -> list[list[Layout]]:
+    """Every text at every choice of its lengths; ``first`` numbers the texts, if there are several."""
+    blanked = [(number, template) for number, template in enumerate(templates) if template.blanks]
+    parts = [(number, template, n) for number, template in blanked for n in template.lengths()]
+    ids = tokenise([(template.texts, n) for _, template, n in parts], words)
+    layouts: list[list[Layout]] = [[] for _ in templates]
+    for (number, template, n), row in zip(parts, ids, strict=True):
+        name = None if first is None else first + number
+        where = _named(name, finish_layout, template.texts, n, row, words, lm.max_length, allow_unknown)
+        layouts[number].append(where)
+    return layouts
+
+
+def _order(order: str | Sequence[int], where: Layout, generator: torch.Generator | None) -> str | Tensor:
+    """The order as a sampler takes it; with a ``generator`` a random one is drawn here, once for all hypotheses."""
+    sigma = numbered(order, where)
+    if generator is None or not isinstance(sigma, str) or sigma != "random":
+        return sigma
+    places = where.free.nonzero().squeeze(1)
+    return places[torch.randperm(len(places), generator=generator)]
+
+
+def _ranked(
+    cuts: Sequence[Cut], found: Sequence[Found], words: Vocabulary, top: int, texts: int
+) -> list[list[Completion]]:
+    """The ``top`` distinct completions of every text, of all its lengths, best first."""
+    rows: list[list[tuple[float, Cut, Tensor]]] = [[] for _ in range(texts)]
+    for cut, (tokens, log_prob) in zip(cuts, found, strict=True):
+        values = (log_prob + (cut.log_length or 0.0)).tolist()
+        rows[cut.text] += [(value, cut, row) for value, row in zip(values, tokens, strict=True)]
+    return [_distinct(sorted(several, key=lambda row: -row[0]), words, top) for several in rows]
+
+
+def _distinct(rows: Sequence[tuple[float, Cut, Tensor]], words: Vocabulary, top: int) -> list[Completion]:
+    """Different pieces may spell one text; it is listed once, under its best reading. No more are spelt than needed."""
     distinct: dict[str, Completion] = {}
-    for c in found:
-        distinct.setdefault(c.text, c)
-    return list(distinct.values())[:top]
+    for value, cut, row in rows:
+        if len(distinct) == top:
+            break
+        spelt, fills = cut.where.render(row, words)
+        distinct.setdefault(spelt, Completion(spelt, value, fills, tuple(row.tolist()), cut.log_length))
+    return Shown(distinct.values())
+
+
+def _named(number: int | None, make: Callable[..., T], *arguments: Any) -> T:
+    """What ``make`` makes of a text; an error says which of several texts it was."""
+    try:
+        return make(*arguments)
+    except AnyorderError as error:
+        raise error if number is None else AnyorderError(f"text {number}: {error}") from None
 
 
 def read_template(lm: MaskedLM, text: str, words: Vocabulary) -> Template:
@@ -150,75 +243,3 @@ def numbered(order: str | Sequence[int], where: Layout) -> str | Tensor:
             f"the order {shown} repeats or omits blanks: list each of the numbers 1 to {len(places)} exactly once"
         )
     return places[sigma - 1]
-
-
-def _sample(
-    conditionals: Conditionals,
-    where: Layout,
-    rules: Tensor,
-    order: str | Sequence[int],
-    samples: int,
-    noise: Seeds,
-    tell: Callable[[int, int], None],
-) -> tuple[Tensor, Tensor]:
-    """Distinct any-order draws and the model's own log q of each, along the order that drew it first."""
-    sampler = any_order(Restricted(conditionals, rules), order=numbered(order, where))
-    rows, free = where.tokens.repeat(samples, 1), where.free.repeat(samples, 1)
-    drawn = run(sampler, rows, free, generator=noise)
-    tell(1, 2)
-    assert drawn.trace is not None
-    turn = drawn.trace.positions[..., 0].T  # [samples, T] the position filled in each step
-    rank = torch.zeros(rows.shape, dtype=torch.long).scatter_(1, turn, torch.arange(turn.shape[1]).expand_as(turn))
-    distinct, group = torch.unique(drawn.tokens, dim=0, return_inverse=True)
-    first = torch.full((len(distinct),), samples).scatter_reduce(0, group, torch.arange(samples), "amin")
-    # Ranked by the unrestricted conditionals, as the other methods rank.
-    with torch.inference_mode():
-        log_prob = chain(conditionals, distinct, free[first], rank[first]).sum(1)
-    tell(2, 2)
-    return distinct, log_prob
-
-
-def _joint(
-    conditionals: Conditionals,
-    where: Layout,
-    rules: Tensor,
-    top: int,
-    tail: float | None,
-    tell: Callable[[int, int], None],
-) -> tuple[Tensor, Tensor]:
-    """The ``top`` allowed pairs of the Arnold–Gokhale joint of the two blanks, whose log-probability is explicit."""
-    # Imported here: the other methods have no need of it.
-    from anyorder.joints import arnold_gokhale, pair_tables
-    from anyorder.joints.pair import PairJoint
-    from anyorder.joints.support import adaptive_joint
-
-    places = [p for run_ in where.slots for p in run_]
-    if len(places) != 2:
-        raise AnyorderError(
-            f"the joint method needs two blanks of one token each, not {len(places)}: use --method beam"
-        )
-    rows, done = 2 * conditionals.vocab_size, 0
-
-    def report(finished: int) -> None:
-        nonlocal done
-        done += finished
-        tell(done, rows)
-
-    a, b = places
-    with torch.inference_mode():
-        if tail is None:
-            tables = pair_tables(conditionals, where.tokens, a, b, report=report)
-            joint: PairJoint = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
-        else:
-            joint = adaptive_joint(conditionals, where.tokens, a, b, tail=tail, report=report)
-    first, second = rules[a].nonzero().squeeze(1), rules[b].nonzero().squeeze(1)
-    best, pairs = torch.empty(0, dtype=torch.float64), torch.empty((0, 2), dtype=torch.long)
-    for part in first.split(max(1, 2**20 // conditionals.vocab_size)):
-        value, index = joint.rows(part)[:, second].flatten().double().topk(min(top, len(part) * len(second)))
-        found = torch.stack([part[index // len(second)], second[index % len(second)]], 1)
-        best, pairs = torch.cat([best, value]), torch.cat([pairs, found])
-        keep = best.topk(min(top, len(best))).indices
-        best, pairs = best[keep], pairs[keep]
-    tokens = where.tokens.repeat(len(pairs), 1)
-    tokens[:, [a, b]] = pairs
-    return tokens, best

@@ -53,9 +53,46 @@ class Generation:
     passes: int
     reading: str = "full"
 
+    def __repr__(self) -> str:
+        return f"Generation({self.text!r}, log_prob={self.log_prob:.4f}, passes={self.passes})"
+
+    def cells(self) -> dict[str, str]:
+        """A row of a table."""
+        return {"log_prob": f"{self.log_prob:.3f}", "passes": str(self.passes), "text": self.text}
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
         return {**asdict(self), "tokens": list(self.tokens)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a generation; unpacks as ``state, info``.
+
+    Attributes:
+        state: what the sampler carries on, ``state.tokens`` [B, N] the texts so far.
+        info: which positions were drawn and how likely they were.
+        task: what is being generated.
+    """
+
+    state: Any
+    info: Info
+    task: Plan
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.state, self.info))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts so far, ``___`` where nothing stands yet."""
+        words, where = self.task.vocabulary, self.task.canvas.layout
+        mask = str(words.tokenizer.mask_token)
+        return tuple(where.render(row, words)[0].replace(mask, "___") for row in self.state.tokens)
+
+    @property
+    def text(self) -> str:
+        """The first of them."""
+        return self.texts[0]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,7 @@ from anyorder.joints.pair import PairJoint
 from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import pair_tables
+from anyorder.tasks.html import heat_map
 from anyorder.tasks.options import JointOptions
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
@@ -50,6 +52,20 @@ class TextJoint:
     method: str
     words: Vocabulary
     disagreement: dict[str, float] | None = None
+
+    def __repr__(self) -> str:
+        ((a, b, p),) = self.pairs(1)
+        return f"TextJoint({self.method}, {self.vocab_size:,} x {self.vocab_size:,}, best {a!r} {b!r} at {p:.4g})"
+
+    def _repr_html_(self, tokens: int = 8) -> str:
+        """A heat map over the tokens of the most probable pairs, so that none of the best is left out."""
+        best = self.top(tokens * tokens)
+        rows, columns = list(dict.fromkeys(a for a, _, _ in best)), list(dict.fromkeys(b for _, b, _ in best))
+        rows, columns = rows[:tokens], columns[:tokens]
+        p = self.log_prob(torch.tensor(rows)[:, None], torch.tensor(columns)).exp()
+        shown = f"{float(p.sum()):.0%} of the mass shown"
+        title = f"<div>{escape(self.method)}: first blank down, second across, per cent; {shown}</div>"
+        return title + heat_map([self.token(t) for t in rows], [self.token(t) for t in columns], p.tolist())
 
     @property
     def vocab_size(self) -> int:

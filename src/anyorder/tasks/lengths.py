@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from anyorder.scoring.chain import chain
+from anyorder.tasks.rows import batches, padded
 from anyorder.text.template import Layout, Template
 from anyorder.text.vocabulary import Vocabulary
 from anyorder.types import Conditionals
@@ -25,21 +26,35 @@ def length_posterior(
     first, with all blanks masked: Σ_t log q(c_t | c_further, L masks). Every layout scores the same tokens. With an
     any-order model this is exact, up to tokens further than ``WINDOW`` from the blank, which are taken as given.
     """
-    if len(layouts) == 1:
-        return torch.zeros(1, dtype=torch.float64)
-    evidence = []
-    for where in layouts:
-        length = len(where.tokens)
-        places = torch.arange(length)
-        distance = torch.full((length,), length)
-        for blank, run_ in zip(template.blanks, where.slots, strict=True):
-            if blank.low < blank.high:
-                distance = torch.minimum(distance, torch.where(places < run_[0], run_[0] - places, places - run_[-1]))
-        # Special tokens carry no evidence: models are not trained to predict them.
-        observed = ~where.free & ~words.special[where.tokens]
-        near = observed & (distance <= WINDOW)
-        terms = chain(
-            conditionals, where.tokens[None], near[None], -distance[None].float() - places[None] / (2 * length)
-        )
-        evidence.append(terms.sum())
-    return torch.stack(evidence).log_softmax(0)
+    return length_posteriors(conditionals, [layouts], [template], words)[0]
+
+
+def length_posteriors(
+    conditionals: Conditionals, layouts: Sequence[Sequence[Layout]], templates: Sequence[Template], words: Vocabulary
+) -> list[Tensor]:
+    """:func:`length_posterior` of several texts; all questions go through the model together."""
+    asked = [(where, t) for several, t in zip(layouts, templates, strict=True) if len(several) > 1 for where in several]
+    evidence = torch.zeros(len(asked), dtype=torch.float64)
+    for batch in batches([len(where.tokens) for where, _ in asked], conditionals.pad_id):
+        tokens = padded([asked[i][0].tokens for i in batch], conditionals.pad_id)
+        near, rank = (torch.zeros(tokens.shape, dtype=kind) for kind in (torch.bool, torch.float64))
+        for row, i in enumerate(batch):
+            n = len(asked[i][0].tokens)
+            near[row, :n], rank[row, :n] = _near(*asked[i], words)
+        evidence[batch] = chain(conditionals, tokens, near, rank).sum(1)
+    cut = iter(evidence.split([len(several) for several in layouts if len(several) > 1]))
+    known = torch.zeros(1, dtype=torch.float64)
+    return [next(cut).log_softmax(0) if len(several) > 1 else known for several in layouts]
+
+
+def _near(where: Layout, template: Template, words: Vocabulary) -> tuple[Tensor, Tensor]:
+    """The tokens that say how long the open blanks are, [N] bool, and when each is asked, [N]."""
+    length = len(where.tokens)
+    places = torch.arange(length)
+    distance = torch.full((length,), length)
+    for blank, run in zip(template.blanks, where.slots, strict=True):
+        if blank.low < blank.high:
+            distance = torch.minimum(distance, torch.where(places < run[0], run[0] - places, places - run[-1]))
+    # Special tokens carry no evidence: models are not trained to predict them.
+    observed = ~where.free & ~words.special[where.tokens]
+    return observed & (distance <= WINDOW), -distance.double() - places / (2 * length)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyorder.options import takes, takes_many, takes_only
+from anyorder.tasks.html import Shown
 from anyorder.tasks.options import FillOptions, GenerateOptions, JointOptions, ScoreOptions
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from anyorder.tasks.fill import Completion
-    from anyorder.tasks.generate import Generation
+    from anyorder.tasks.generate import Generation, Step
     from anyorder.tasks.joint import TextJoint
     from anyorder.tasks.score import Score
-    from anyorder.types import Conditionals, Info
+    from anyorder.types import Conditionals
 
 
 @dataclass(frozen=True)
@@ -30,25 +31,34 @@ class MaskedLM:
     name: str
     max_length: int  # tokens of one row, special ones included
 
+    def __repr__(self) -> str:
+        """One line, where the model's own would be a hundred."""
+        kind, words = type(self.model).__name__, self.conditionals.vocab_size
+        return f"MaskedLM({self.name!r}, {kind}, {words:,} tokens, texts of up to {self.max_length})"
+
     @takes_many(ScoreOptions)
-    def score(self, texts: list[str], options: ScoreOptions) -> list[Score]:
+    def score(self, texts: str | list[str], options: ScoreOptions) -> list[Score]:
         """How probable a text is, or each of several; see :func:`anyorder.tasks.score.score`.
 
         >>> lm.score("The cat sat on the mat.").log_prob
         """
         from anyorder.tasks.score import score
 
-        return score(self, texts, options)
+        return Shown(score(self, [texts] if isinstance(texts, str) else texts, options))
 
-    @takes(FillOptions)
-    def fill(self, text: str, options: FillOptions) -> list[Completion]:
-        """Fill every blank of ``text`` jointly; the best completions first. See :func:`anyorder.tasks.fill.fill`.
+    @takes_many(FillOptions)
+    def fill(self, texts: str | list[str], options: FillOptions) -> list[list[Completion]]:
+        """Fill every blank of a text jointly; the best completions first. See :func:`anyorder.tasks.fill.fill`.
+
+        Several texts share the model's batches, which is several times faster than one after the other.
 
         >>> lm.fill("The ___ sat on the ___{1-3}.", top=3)[0].text
+        >>> [best.text for best, *_ in lm.fill(["The ___ sat.", "She ___ the ___."])]
         """
         from anyorder.tasks.fill import fill
 
-        return fill(self, text, options)
+        # A text alone must have a blank; among several, an empty one has no completions.
+        return [fill(self, texts, options)] if isinstance(texts, str) else fill(self, texts, options)
 
     @takes_only(GenerateOptions)
     def generate(self, options: GenerateOptions) -> list[Generation]:
@@ -58,22 +68,23 @@ class MaskedLM:
         """
         from anyorder.tasks.generate import generations, plan
 
-        return list(generations(plan(self, **vars(options))))
+        return Shown(generations(plan(self, **vars(options))))
 
     @takes_only(GenerateOptions)
-    def stream(self, options: GenerateOptions) -> Iterator[tuple[Any, Info]]:
-        """Yield (state, info) after every step of a generation, all ``samples`` as one batch.
+    def stream(self, options: GenerateOptions) -> Iterator[Step]:
+        """Yield a step of a generation after the other, all ``samples`` as one batch.
 
-        ``state.tokens`` [B, N] is the text so far; ``info`` says which positions were drawn and how likely they were
-        (:class:`anyorder.types.Info`).
+        ``step.text`` (``step.texts`` of several samples) is the text so far. A step unpacks as ``state, info``:
+        ``state.tokens`` [B, N] are its tokens; ``info`` says which positions were drawn and how likely they were
+        (:class:`anyorder.types.Info`). Options as :meth:`generate`.
 
-        >>> for state, info in lm.stream("The ___ sat on the ___."):
-        ...     print(lm.tokenizer.decode(state.tokens[0]))
+        >>> for step in lm.stream("The ___ sat on the ___."):
+        ...     print(step.text)
         """
-        from anyorder.tasks.generate import plan
+        from anyorder.tasks.generate import Step, plan
 
         task = plan(self, **vars(options))
-        return task.rows(range(task.samples))
+        return (Step(state, info, task) for state, info in task.rows(range(task.samples)))
 
     @takes(JointOptions)
     def joint(self, text: str, options: JointOptions) -> TextJoint:

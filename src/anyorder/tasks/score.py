@@ -16,6 +16,7 @@ from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.pseudo import pll, pll_word
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import widening
+from anyorder.tasks.html import coloured, table
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import Piece, pieces
 from anyorder.tasks.reading import reader
@@ -57,6 +58,19 @@ class Score:
     def perplexity(self) -> float:
         """exp(-log_prob / tokens); NaN for a text without tokens."""
         return math.exp(-self.log_prob / self.tokens) if self.tokens else math.nan
+
+    def __repr__(self) -> str:
+        error = f" ± {self.standard_error:.3g}" if self.standard_error else ""
+        return f"Score({self.text!r}, {self.method}, log_prob={self.log_prob:.4f}{error}, tokens={self.tokens})"
+
+    def cells(self) -> dict[str, str]:
+        """A row of a table."""
+        error = {"±": f"{self.standard_error:.2g}"} if self.standard_error else {}
+        return {"log_prob": f"{self.log_prob:.3f}", **error, "tokens": str(self.tokens), "text": self.text}
+
+    def _repr_html_(self) -> str:
+        """Its row, and below it the tokens coloured by surprisal, if they were asked for (``per_token``)."""
+        return table([self.cells()]) + ("" if self.per_token is None else coloured(self.per_token))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON; ``windows``, ``reading`` and ``per_token`` only where they say something."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.text.vocabulary import ANY, CONTINUES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -130,9 +131,8 @@ def _blank(written: str, braces: str | None) -> Blank:
 
 def check_length(text: str, vocabulary: Vocabulary, max_length: int) -> None:
     """Refuse a text that cannot fit, without tokenising it: no token is longer than the longest one."""
-    longest = max(map(len, vocabulary.pieces), default=1)
     characters = sum(map(len, text.split()))
-    if characters > longest * max_length:
+    if characters > vocabulary.longest * max_length:
         raise AnyorderError(
             f"the text has {characters:,} characters, too many for the model's {max_length} tokens: split it"
         )
@@ -152,10 +152,30 @@ def layout(
     Raises:
         AnyorderError: if the result is too long, or a word has no tokens of its own (unless ``allow_unknown``).
     """
+    return finish_layout(
+        texts, lengths, tokenise([(texts, lengths)], vocabulary)[0], vocabulary, max_length, allow_unknown
+    )
+
+
+def tokenise(parts: Sequence[tuple[Sequence[str], Sequence[int]]], vocabulary: Vocabulary) -> list[list[int]]:
+    """The token ids of several (texts, lengths) at once: a tokenizer takes far longer for each alone."""
     tokenizer = vocabulary.tokenizer
     mask = str(tokenizer.mask_token)
-    whole = "".join(t + mask * n for t, n in zip(texts, [*lengths, 0], strict=True))
-    ids: list[int] = tokenizer(whole, truncation=False, verbose=False)["input_ids"]
+    whole = ["".join(t + mask * n for t, n in zip(texts, [*lengths, 0], strict=True)) for texts, lengths in parts]
+    ids: list[list[int]] = tokenizer(whole, truncation=False, verbose=False)["input_ids"] if whole else []
+    return ids
+
+
+def finish_layout(
+    texts: Sequence[str],
+    lengths: Sequence[int],
+    ids: list[int],
+    vocabulary: Vocabulary,
+    max_length: int,
+    allow_unknown: bool = False,
+) -> Layout:
+    """The layout of a text whose ``ids`` are known; see :func:`layout`."""
+    tokenizer = vocabulary.tokenizer
     if len(ids) > max_length:
         blanks = sum(lengths)
         raise AnyorderError(
@@ -165,6 +185,7 @@ def layout(
         refuse_unknown(ids, texts, tokenizer)
     masks = [p for p, token in enumerate(ids) if token == tokenizer.mask_token_id]
     if len(masks) != sum(lengths):
+        mask = str(tokenizer.mask_token)
         raise AnyorderError(f"the tokenizer does not keep its mask token {mask!r} whole: choose another checkpoint")
     cut = iter(masks)
     slots = tuple(tuple(itertools.islice(cut, n)) for n in lengths)
@@ -203,19 +224,23 @@ def allowed(
             word it is written onto where it does not. Tokens further into a blank are free.
         special_tokens: also allow ``[SEP]`` and its like, as fill-mask does.
     """
-    text_token = torch.ones_like(vocabulary.special) if special_tokens else ~vocabulary.special
-    table = torch.ones(len(where.tokens), len(vocabulary.special), dtype=torch.bool)
+    table = vocabulary.fits[kinds(where, vocabulary, whole_words)]
+    if not special_tokens:
+        table[where.free] &= ~vocabulary.special
+    return table
+
+
+def kinds(where: Layout, vocabulary: Vocabulary, whole_words: bool = True) -> Tensor:
+    """[N] the kind of token that may stand at each position, see :attr:`Vocabulary.fits`."""
+    kind = torch.full((len(where.tokens),), ANY)
     started = False
     for before, run in zip(where.texts, where.slots, strict=False):
         # Only the very first words stand at the start of a text; a line break further on is a space like others.
         left = "." + before if started and before != "" else before
         adjacent = started and before == ""
         started = started or before != "" or len(run) > 0
-        if not run:
-            continue
-        table[list(run)] = text_token
-        if whole_words and not adjacent:
+        if run and whole_words and not adjacent:
             # A tokenizer whose mask keeps the space to its left has already spelt the mark of a new word.
             detached = run[0] > 0 and vocabulary.pieces[int(where.tokens[run[0] - 1])] in ("Ġ", "▁")
-            table[run[0]] &= ~vocabulary.starts if detached else vocabulary.word_like(left)
-    return table
+            kind[run[0]] = CONTINUES if detached else vocabulary.kind(left)
+    return kind

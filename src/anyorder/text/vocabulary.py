@@ -19,6 +19,7 @@ Style = Literal["wordpiece", "byte", "sentencepiece", "character", "word"]
 
 # What marks the pieces: WordPiece marks those that continue a word, the other two those that begin one.
 _MARKS: dict[Style, str] = {"wordpiece": "##", "byte": "Ġ", "sentencepiece": "▁"}
+ANY, BEGINS, CONTINUES = range(3)  # kinds of tokens: all, those that begin a word, those that continue one
 _CLOSING = ".,;:!?%)]}"
 _UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+|<unused\d+>")
 
@@ -44,21 +45,40 @@ class Vocabulary:
     starts: Tensor
     start_marked: bool
 
-    def word_like(self, left: str) -> Tensor:
-        """[V] bool: tokens that fit a blank to the right of ``left``, as a word where it stands as one.
+    @functools.cached_property
+    def fits(self) -> Tensor:
+        """[3, V] bool: the tokens of each of the kinds ``ANY``, ``BEGINS`` and ``CONTINUES``."""
+        mark = _MARKS.get(self.style)
+        # A mark on its own is a space, not a word.
+        bare = torch.tensor([piece == mark for piece in self.pieces])
+        return torch.stack([torch.ones_like(self.special), self.starts & ~bare, ~self.starts & ~bare])
+
+    def kind(self, left: str) -> int:
+        """What fits a blank to the right of ``left``, as a word where it stands as one.
 
         After a letter or digit the blank stands *inside* a word and takes the pieces that continue it; anywhere else
         it takes the pieces that begin one.
         """
         if self.style in ("character", "word"):
-            return torch.ones_like(self.special)
+            return ANY
         if self.style == "wordpiece":
-            return ~self.starts if glues(left) else self.starts
+            return CONTINUES if glues(left) else BEGINS
         spaced = left == "" or left[-1].isspace()
-        marked = spaced and (self.start_marked or left.strip() != "")
-        # A mark on its own is a space, not a word.
-        bare = torch.tensor([piece == _MARKS[self.style] for piece in self.pieces])
-        return (self.starts if marked else ~self.starts) & ~bare
+        return BEGINS if spaced and (self.start_marked or left.strip() != "") else CONTINUES
+
+    def word_like(self, left: str) -> Tensor:
+        """[V] bool: the tokens of that kind."""
+        return self.fits[self.kind(left)]
+
+    @functools.cached_property
+    def longest(self) -> int:
+        """Characters of the longest piece."""
+        return max(map(len, self.pieces), default=1)
+
+    @functools.cached_property
+    def _decoded(self) -> dict[int, str]:
+        """Single tokens as text, as they were asked for: blanks of one token come a thousand times."""
+        return {}
 
     def surface(self, token: int) -> str:
         """A token as text, without its mark: ``##ing`` -> ``ing``, ``Ġfox`` -> ``fox``."""
@@ -72,6 +92,13 @@ class Vocabulary:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """A run of tokens as text, without the space before its first word."""
+        if len(tokens) != 1:
+            return self._decode(tokens)
+        if tokens[0] not in self._decoded:
+            self._decoded[tokens[0]] = self._decode(tokens)
+        return self._decoded[tokens[0]]
+
+    def _decode(self, tokens: Sequence[int]) -> str:
         if self.style in ("character", "word"):
             return ("" if self.style == "character" else " ").join(self.pieces[t] for t in tokens)
         text = str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=self.style == "wordpiece"))

@@ -1,9 +1,9 @@
 """Texts to blocks of token ids, tokenised once into a memory-mapped cache.
 
-A text file holds a paragraph a line, and a blank line between documents; of JSON lines, a Parquet file or a dataset's
-folder every record is a document. A block is ``[CLS] paragraph [SEP] paragraph …`` from one document only: a new
-document starts a new block, and a paragraph that does not fit goes on in the next one. With ``unit: line`` every line
-is a text of its own, one block each.
+A text file holds one paragraph per line and a blank line between documents; of JSON lines, a Parquet file or a
+dataset's folder every record is a document. A block is ``[CLS] paragraph [SEP] paragraph …`` from one document only: a
+new document starts a new block, and a paragraph that does not fit goes on in the next one. With ``unit: line`` every
+line is a text of its own, one block each.
 """
 
 from __future__ import annotations

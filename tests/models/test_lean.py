@@ -1,0 +1,39 @@
+"""A quick start: what is left out is left out, what is answered is the same, and what was left out can still be had."""
+
+import json
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import json, sys
+import anyorder
+from anyorder.models.lean import lean
+
+with lean():
+    lm = anyorder.load(sys.argv[1])
+answers = [c.to_dict() for c in lm.fill("The ___ sat on the ___.")]
+heavy = [m for m in ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "accelerate") if m in sys.modules]
+
+import torch, transformers
+from transformers import masking_utils
+with masking_utils.TransformGetItemToIndex():
+    pass
+real = torch._dynamo.config is not None and transformers.utils.is_scipy_available()
+print(json.dumps([answers, heavy, real]))
+"""
+
+
+def test_nothing_heavy_is_imported_and_nothing_else_changes(tiny_checkpoint, tiny_lm):
+    environment = {k: v for k, v in os.environ.items() if k != "WORLD_SIZE"}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tiny_checkpoint)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    answers, heavy, real = json.loads(run.stdout.splitlines()[-1])
+    assert heavy == []
+    assert answers == [c.to_dict() for c in tiny_lm.fill("The ___ sat on the ___.")]
+    assert real
