@@ -65,8 +65,8 @@ def test_what_is_finished_survives_an_interrupt(monkeypatch):
     ("arguments", "message"),
     [
         (["--sampler", "gibs"], "did you mean 'gibbs'"),
-        (["--draws", "3"], "at least 10 draws"),
-        (["--repeats", "1"], "2 repeats"),
+        (["--draws", "3"], "draws must be at least 10"),
+        (["--repeats", "1"], "repeats must be at least 2"),
         (["--plot", "no/such/folder/x.png"], "no folder"),
         (["--plot", "x.xyz"], "ends in .png"),
     ],

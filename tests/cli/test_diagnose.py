@@ -76,7 +76,7 @@ def test_plain_output_is_advice(command: Command) -> None:
         (("--data", "texts.txt", "--out", "nowhere/r.html"), "no folder"),
         (("--data", "texts.txt", "--out", "r.png"), "ends in .html"),
         (("--data", "texts.txt", "--sweeps", "1"), "sweeps must be at least 8"),
-        (("--data", "texts.txt", "--budget", "0"), "positive number of nats"),
+        (("--data", "texts.txt", "--budget", "0"), "budget must be above 0"),
         (("--data", "texts.txt", "--temperature", "0"), "above 0"),
         (("--data", "texts.txt", "--temperature", "hot"), "cannot read temperature"),
     ],

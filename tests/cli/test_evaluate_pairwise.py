@@ -157,7 +157,7 @@ def test_the_plain_table_names_what_was_left_out(command):
     [
         (["--scheme", "contigous"], "did you mean 'contiguous'?"),
         (["--method", "gibbs"], "unknown method"),
-        (["--tail", "0.1", "--method", "mrf"], "unknown method 'mrf'"),
+        (["--tail", "0.1", "--method", "mrf"], "an adaptive support is for ag and mlm"),
         (["--tail", "0.1", "--size", "3"], "--size 2"),
         (["--plot", "no/such/folder/distance.png"], "no folder"),
         (["--out", "/proc/none/x.jsonl"], "choose another --out"),

@@ -118,7 +118,7 @@ def test_clamped_steps_are_said_on_stderr(command):
     ("arguments", "says"),
     [
         (["--sampler", "gibs"], "did you mean 'gibbs'"),
-        (["--sampler", "gibbs", "--block", "0"], "raise --block"),
+        (["--sampler", "gibbs", "--block", "0"], "block must be at least 1"),
         (["--block", "4"], "the sampler 'any-order' has no --block: leave it out, or choose gibbs or adaptive"),
         (["--sampler", "any-order", "--mode", "parallel"], "has no --mode: leave it out, or choose gibbs"),
         (["--sampler", "gibbs", "--influence", "tokens"], "has no --influence: leave it out, or choose adaptive"),

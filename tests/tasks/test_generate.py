@@ -189,7 +189,7 @@ def test_texts_come_as_batches_finish(tiny_lm):
         ({"length": 16, "sampler": "gibbs", "steps": 2, "block": 2}, "raise --steps or --block"),
         ({"length": 16, "sampler": "metropolis", "steps": 2}, "raise --steps"),
         ({"length": 8, "temperature": 0}, "temperature"),
-        ({"length": 8, "samples": 0}, "at least one sample"),
+        ({"length": 8, "samples": 0}, "samples must be at least 1"),
         ({"prompt": "", "length": 8}, "empty"),
         ({"begin": " ", "length": 8}, "empty"),
         ({"prompt": "the zebra", "length": 8}, "'zebra'"),

@@ -69,18 +69,19 @@ class Results:
         self.settings = settings
         self.same = same
         self.header = header
-        self.note = None if path is None else path.parent / (path.name + ".unfinished")
+        # A device or a pipe cannot be continued, and beside it is no place for a note.
+        noted = path is not None and (path.is_file() or not path.exists())
+        self.note = path.parent / (path.name + ".unfinished") if path is not None and noted else None
         self.written = 0  # texts in the file
         self._begun = False
 
     def check(self, overwrite: bool) -> None:
         """Refuse, before any work, an output that could not be written or would be lost."""
-        if self.path is None or self.note is None:
-            return
-        if self.note.exists() and not overwrite:
+        if self.note is not None and self.note.exists() and not overwrite:
             raise AnyorderError(f"{self.path} is unfinished: continue it with --resume, or replace it with --overwrite")
         check_output(self.path, overwrite=overwrite, also=", or go on with --resume")
-        self.note.unlink(missing_ok=True)
+        if self.note is not None:
+            self.note.unlink(missing_ok=True)
 
     def resume(self, texts: Iterator[str], window: int, total: int | None) -> None:
         """Keep the whole windows that are there and cut off the rest.
@@ -120,11 +121,11 @@ class Results:
     def write(self, lines: list[str]) -> None:
         """Add one window."""
         data = lines if self._begun or self.header is None else [self.header, *lines]
-        if self.path is None or self.note is None:
+        if self.path is None:
             sys.stdout.write("".join(line + "\n" for line in data))
             sys.stdout.flush()
         else:
-            if not self.note.exists():
+            if self.note is not None and not self.note.exists():
                 # Renamed into place, so that a run killed here leaves a whole note or none.
                 draft = self.note.with_name(self.note.name + ".new")
                 draft.write_text(json.dumps(self.settings))
