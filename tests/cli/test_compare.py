@@ -16,7 +16,7 @@ from anyorder.errors import AnyorderError
 
 @pytest.fixture(autouse=True)
 def one_model(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "load_model", lambda *_: tiny_lm)
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: tiny_lm)
 
 
 def run(*args: object) -> str:

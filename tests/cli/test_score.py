@@ -26,7 +26,7 @@ LINES = ["the cat sat on the mat.", "", "the old king walked to the river", "a d
 @pytest.fixture(autouse=True)
 def one_model(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command loads its model once for all tests."""
-    monkeypatch.setattr(command, "load_model", lambda *_: tiny_lm)
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: tiny_lm)
 
 
 def run(*args: object, stdin: str | bytes | None = None) -> str:

@@ -144,7 +144,7 @@ def write_tasks(folder: Path) -> None:
 
 
 def test_local_tasks_from_the_command_line(tiny_lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "load_model", lambda *_: tiny_lm)
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: tiny_lm)
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     tasks = tmp_path / "tasks"
     tasks.mkdir()
