@@ -10,12 +10,13 @@ from safetensors.torch import load_file
 
 import anyorder
 from anyorder.errors import AnyorderError
-from anyorder.masking.collator import Masker
-from anyorder.masking.priors import UniformCount
 from anyorder.studies import bundle as module
+from anyorder.studies.bars import Bar, Measured
 from anyorder.studies.bundle import bundle
-from anyorder.studies.samples import any_order_loss, blank_accuracy, evenly, filled_blanks, order_perplexity
-from anyorder.training.data import Blocks
+from anyorder.studies.card import held_out_texts
+from anyorder.studies.characters import PerCharacter
+from anyorder.studies.minimal_pairs import ALL, Accuracy
+from anyorder.studies.samples import blank_accuracy, filled_blanks, order_perplexity
 from anyorder.training.recipe import load_recipe
 from anyorder.training.trainer import train
 
@@ -28,7 +29,7 @@ def final(recipe_file, corpus):
 
 def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path):
     target = tmp_path / "assets"
-    bundle(final, target)
+    bundle(final, target=target, allow_short=True)
     shipped, trained = load_file(target / "model.safetensors"), load_file(final / "model.safetensors")
     for name, weight in shipped.items():
         assert weight.dtype == torch.float16
@@ -45,8 +46,34 @@ def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path
 def test_what_is_too_large_is_not_shipped(final, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LIMIT", 1000)
     with pytest.raises(AnyorderError, match="more than the package's"):
-        bundle(final, tmp_path / "assets")
+        bundle(final, target=tmp_path / "assets", allow_short=True)
     assert not (tmp_path / "assets").exists()
+
+
+def test_what_falls_short_of_the_bars_is_shipped_only_if_told(final, tmp_path, monkeypatch):
+    target = tmp_path / "assets"
+    target.mkdir()
+    (target / "old").write_text("what was there")
+    with pytest.raises(AnyorderError, match="--data-dir"):
+        bundle(final, target=target)
+    row = PerCharacter("x", 2, 10, 4, 9.0, 8.0, 10.0, 20.0)
+    measured = Measured((Bar("simple", "x.txt", None, 1.0),), (row,), (Accuracy(ALL, "pll", 4, 1.0, 0.9, 1.0),))
+    monkeypatch.setattr(module, "measure", lambda *_: measured)
+    with pytest.raises(AnyorderError, match=r"simple: 9.000 nats per character, at most 1.0"):
+        bundle(final, tmp_path, target)
+    assert (target / "old").exists()
+    bundle(final, tmp_path, target, allow_short=True)
+    assert "9.000 (8.000 to 10.000)" in (target / "README.md").read_text()
+    assert not (target / "old").exists()
+
+
+def test_packed_rows_are_taken_apart(recipe_file, corpus):
+    path = recipe_file(data={"length": 96, "holdout": 0.3, "pack": True, "min_tokens": 2}, optim={"steps": 1})
+    final = train(load_recipe(path), data_dir=corpus, quiet=True)
+    lm = anyorder.load(final)
+    cache = next((final.parent / "cache").glob("*/meta.json")).parent
+    for text in held_out_texts(lm, cache):
+        assert (text == lm.tokenizer.cls_token_id).nonzero()[0].tolist() == [0]
 
 
 def test_the_figures_are_those_of_a_plain_loop(tiny_lm):
@@ -64,22 +91,6 @@ def test_the_figures_are_those_of_a_plain_loop(tiny_lm):
     assert found.value == pytest.approx(math.exp(-total / count), rel=1e-4)
     assert found.low < found.value < found.high
     assert order_perplexity(tiny_lm, rows, "random").value != found.value
-
-
-def test_the_loss_is_that_of_a_plain_loop(tiny_lm):
-    rows = [np.array(tiny_lm.tokenizer(t)["input_ids"]) for t in ("the old man .", "the door opened into the sea .")]
-    special, mask = frozenset(tiny_lm.tokenizer.all_special_ids), tiny_lm.conditionals.mask_id
-    masker = Masker(UniformCount(), mask, len(tiny_lm.tokenizer), special, seed=1)
-    means = []
-    for index, row in enumerate(rows):
-        corrupted, masked = masker(index, row)
-        with torch.no_grad():
-            log_q = tiny_lm.model(input_ids=torch.tensor(corrupted[None])).logits[0].log_softmax(-1)
-        means.append(float(-log_q[masked, row[masked]].mean()))
-    found = any_order_loss(tiny_lm, rows)
-    assert found.value == pytest.approx(np.mean(means), rel=1e-5)
-    assert found.standard_error == pytest.approx(np.std(means, ddof=1) / 2**0.5, rel=1e-4)
-    assert found.samples == 2
 
 
 def test_accuracy_is_one_where_the_model_knows_and_none_where_it_is_wrong(tiny_lm):
@@ -105,7 +116,6 @@ def test_accuracy_is_one_where_the_model_knows_and_none_where_it_is_wrong(tiny_l
 
 def test_blanks_stand_where_the_truth_stood(final):
     lm = anyorder.load(str(final))
-    blocks = Blocks.load(next((final.parent / "cache").glob("*/meta.json")).parent, "valid")
+    blocks = held_out_texts(lm, next((final.parent / "cache").glob("*/meta.json")).parent)
     for one in filled_blanks(lm, blocks, 2, count=5):
         assert one.text.count("___") == len(one.truth) == len(one.found) == 2
-    assert len(evenly(blocks, 3)) == 3

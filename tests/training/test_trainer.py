@@ -16,11 +16,12 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from anyorder.errors import AnyorderError
+from anyorder.masking import Masker, UniformCount
 from anyorder.models.build import build
 from anyorder.training import checkpoint
 from anyorder.training.optim import build_optimizers
 from anyorder.training.recipe import OptimRecipe, load_recipe
-from anyorder.training.trainer import train
+from anyorder.training.trainer import _Run, train
 from small_runs import ONE_THREAD, gradients, same, weights
 
 
@@ -308,3 +309,19 @@ def test_xlnet_learns_along_orders_and_resumes(recipe_file, corpus, tmp_path):
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000012")
     assert same(weights(whole), weights(train(recipe("again"), data_dir=corpus, quiet=True, resume=True)))
+
+
+def test_validation_is_the_mean_of_a_plain_loop(recipe_file, corpus):
+    """Eq 6 with one fixed mask per held-out text, worked out text by text with transformers' own forward."""
+    run = _Run(load_recipe(recipe_file()), False, corpus, rank=0, world=1, quiet=True)
+    found, _ = run.evaluate()
+    masker = Masker(UniformCount(), run.batches.masker.mask_id, 120, run.batches.masker.special_ids, seed=1)
+    means = []
+    for j in run.batches.validation_blocks()["all"]:
+        row = run.batches.valid[j].astype("int64")
+        corrupted, masked = masker(j, row)
+        with torch.no_grad():
+            log_q = run.model.eval()(input_ids=torch.tensor(corrupted[None])).logits[0].log_softmax(-1)
+        means.append(float(-log_q[masked, row[masked]].mean()))
+    assert found.value == pytest.approx(sum(means) / len(means), rel=1e-5)
+    assert found.samples == len(means)

@@ -7,7 +7,7 @@ count from 0: nothing here looks at what comes out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,44 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from anyorder.masking.collator import Masker, collate
-from anyorder.masking.priors import UniformCount
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
-from anyorder.stats import Estimate, Interval, perplexity, wilson
+from anyorder.stats import Interval, perplexity, wilson
 from anyorder.tasks.lm import MaskedLM
-from anyorder.training.data import Blocks
-from anyorder.training.data import evenly as spread
-from anyorder.training.objective import TokenLosses, mean_loss
 
 SCATTER = "The quick brown fox jumps over the lazy dog"
 BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
 _ROWS = 8  # blocks scored at once
-
-
-def evenly(blocks: Blocks, count: int) -> list[np.ndarray]:
-    """``count`` blocks, evenly spread."""
-    return [blocks[i] for i in spread(0, len(blocks), count)]
-
-
-def any_order_loss(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 1) -> Estimate:
-    """Mean any-order loss (eq 6, uniform count) of blocks with one mask each, and its standard error."""
-    special = frozenset(lm.tokenizer.all_special_ids)
-    masker = Masker(UniformCount(), lm.conditionals.mask_id, lm.conditionals.vocab_size, special, seed=seed)
-    module = TokenLosses(lm.model)
-
-    def batches() -> Iterator[dict[str, Tensor]]:
-        for start in range(0, len(blocks), _ROWS):
-            rows = list(blocks[start : start + _ROWS])
-            batch = collate(rows, list(range(start, start + len(rows))), masker, lm.tokenizer.pad_token_id)
-            yield {**batch, "predicted": batch["masked"]}
-
-    def token_losses(batch: dict[str, Tensor]) -> Tensor:
-        attended = (batch["tokens"] != lm.tokenizer.pad_token_id).long()
-        return cast(Tensor, module(batch["input_ids"], batch["tokens"], batch["masked"], attended))
-
-    with torch.inference_mode():
-        return mean_loss(batches(), token_losses)
 
 
 def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:
@@ -101,7 +71,9 @@ class Filled:
     found: tuple[str, ...]
 
 
-def filled_blanks(lm: MaskedLM, blocks: Blocks, blanks: int, count: int = 20, seed: int = 0) -> list[Filled]:
+def filled_blanks(
+    lm: MaskedLM, blocks: Sequence[np.ndarray], blanks: int, count: int = 20, seed: int = 0
+) -> list[Filled]:
     """``count`` sentences with ``blanks`` words of one token each masked at random, and the best joint filling."""
     generator = np.random.default_rng((seed, blanks))
     sentences = _sentences(lm, blocks, shortest=max(8, 2 * blanks))
@@ -115,7 +87,7 @@ def filled_blanks(lm: MaskedLM, blocks: Blocks, blanks: int, count: int = 20, se
     return out
 
 
-def _sentences(lm: MaskedLM, blocks: Blocks, shortest: int, longest: int = 30) -> list[list[str]]:
+def _sentences(lm: MaskedLM, blocks: Sequence[np.ndarray], shortest: int, longest: int = 30) -> list[list[str]]:
     """The first whole sentence of each held-out block, as words, if it is of a length to be read."""
     found = []
     for i in range(len(blocks)):

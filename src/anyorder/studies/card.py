@@ -1,0 +1,143 @@
+"""The card of a bundled model: figures from the run's own log or measured here, and samples as they come."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anyorder.studies.bars import Measured
+from anyorder.studies.samples import BEGIN, END, SCATTER, blank_accuracy, filled_blanks, order_perplexity, texts
+from anyorder.tasks.lm import MaskedLM
+from anyorder.training.data import Blocks, evenly, opening_id
+from anyorder.training.packing import texts_of
+
+
+def card(
+    run: Path,
+    lm: MaskedLM,
+    measured: Measured | None = None,
+    blocks: int = 64,
+    blanks: int = 4096,
+    count: int = 20,
+) -> str:
+    """The model card of ``lm``.
+
+    Args:
+        run: The folder of the training run.
+        lm: The model it made.
+        measured: The model beside the bars, if it was measured.
+        blocks: Held-out texts behind each perplexity.
+        blanks: Held-out texts with one blank each, behind the accuracy.
+        count: Samples of each kind.
+    """
+    readings = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    tokens = next(r["tokens"] for r in reversed(readings) if "tokens" in r)
+    recipe = json.loads((run / "final" / "recipe.json").read_text())
+    settings = {key: value for key, value in recipe.items() if key not in ("output", "run")}  # what decides the result
+    cache = next((run / "cache").glob("*/meta.json")).parent
+    meta: dict[str, Any] = json.loads((cache / "meta.json").read_text())
+    held_out = held_out_texts(lm, cache)
+    some = [held_out[i] for i in evenly(0, len(held_out), blocks)]
+    ppl = {order: order_perplexity(lm, some, order) for order in ("sequential", "random")}
+    accuracy = blank_accuracy(lm, [held_out[i] for i in evenly(0, len(held_out), blanks)])
+    parameters = sum(p.numel() for p in lm.model.parameters())
+    sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
+    start = f"It was started from the encoder `{recipe['init']}`." if recipe["init"] else "It was trained from scratch."
+    return f"""# anyorder mini
+
+A small masked language model of English that is good in any word order: u-PMLM (Liao et al. 2020), trained with a
+uniform prior on the masking ratio. {start} It ships with `anyorder` so that everything can be tried at once; it is not
+a large language model and knows little.
+
+- Architecture: {lm.model.config.model_type} ({parameters / 1e6:.1f}M parameters), loads with plain
+  `AutoModelForMaskedLM`
+- Tokens read in training: {tokens:,}, in rows of {meta["length"]}
+{_validation(readings)}
+- Perplexity of held-out texts, each along one order: random {ppl["random"]:.0f}, left to right
+  {ppl["sequential"]:.0f} ({len(some)} texts, 95 % intervals)
+- One blank in a held-out text: the likeliest token is the right one in
+  {accuracy:.1%}
+- Seed {recipe["seed"]}
+
+{measured.table() if measured else "The bars were not measured."}
+
+## Data
+
+Text files with one paragraph per line and a blank line between documents; the last {_percent(meta["holdout"])} of the
+documents of each were held out. What each file is and where it comes from: `docs/data.md`.
+
+{sums}
+
+## Limits
+
+It writes like its sources, with their prejudices and errors. It has seen rows of at most {meta["length"]} tokens. Do
+not use it for facts or for decisions about people.
+
+## Samples
+
+{count} of each kind, as they come: held-out sentences evenly spread over the held-out text, blanks drawn at random; all
+texts drawn at temperature 1 in random order, seed 0.
+
+{_samples(lm, held_out, count)}
+
+## Licence
+
+The weights are released under Apache-2.0, like the code.
+
+## The run
+
+```json
+{json.dumps(settings, indent=2)}
+```
+"""
+
+
+def held_out_texts(lm: MaskedLM, cache: Path) -> list[np.ndarray]:
+    """The held-out texts of a run, each by itself also where rows were packed."""
+    blocks = Blocks.load(cache, "valid")
+    opening = opening_id(lm.tokenizer)
+    if opening is None:
+        return [blocks[i] for i in range(len(blocks))]
+    return [text for i in range(len(blocks)) for text in texts_of(blocks[i], opening)]
+
+
+def _validation(readings: list[dict[str, Any]]) -> str:
+    """The run's last validation, by file where it was a mixture."""
+    last = next(r for r in reversed(readings) if "validation" in r)
+    parts = {"all": last["validation"], **last.get("files", {})}
+    lines = ["- Held-out any-order loss (eq 6, uniform count), nats per token, at the end of the run:"]
+    for name, loss in parts.items():
+        figure = f"{loss['value']:.3f} ± {loss['standard_error']:.3f}"
+        lines.append(f"  {name} {figure} ({loss['samples']:,} texts)" + ("" if name == list(parts)[-1] else ","))
+    return "\n".join(lines)
+
+
+def _percent(shares: list[float]) -> str:
+    return " or ".join(f"{share:.0%}" for share in sorted(set(shares)))
+
+
+def _samples(lm: MaskedLM, held_out: list[np.ndarray], count: int) -> str:
+    parts = []
+    for number, name in ((1, "One blank"), (2, "Two blanks"), (5, "Five blanks")):
+        lines = [f"### {name}, filled jointly\n", "| sentence | stood there | filled in |", "|---|---|---|"]
+        for one in filled_blanks(lm, held_out, number, count):
+            lines.append(f"| {_cell(one.text)} | {_cell(', '.join(one.truth))} | {_cell(', '.join(one.found))} |")
+        parts.append("\n".join(lines))
+    names = {
+        "scatter": f"Words scattered over a text (Figure 1 of Liao et al.): {SCATTER}",
+        "begin-end": f"Begin and end given (Figure 4): {BEGIN} … {END}",
+        "paragraph": "A paragraph from nothing",
+    }
+    for use, name in names.items():
+        listed = "\n".join(f"{i}. {_cell(text)}" for i, text in enumerate(texts(lm, use, count), 1))
+        parts.append(f"### {name}\n\n{listed}")
+    return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown leaves alone."""
+    return re.sub(r"([\\|*_`<>\[\]#])", r"\\\1", " ".join(text.split()))
