@@ -245,7 +245,8 @@ def test_a_list_gives_each_text_what_it_gets_alone(tiny_lm, options):
 def test_a_list_of_exact_worlds_is_exact():
     # These conditionals know no padding: rows of one length go together.
     lm, texts = world_lm(), ["a b ? a b", "a ? c a", "b c ?", "c ? a b c", "? a"]
-    for text, found in zip(texts, fill(lm, [t.replace("?", "___{1-3}") for t in texts], top=39, beam=39), strict=True):
+    every = fill(lm, [t.replace("?", "___{1-3}") for t in texts], FillOptions(top=39, beam=39))
+    for text, found in zip(texts, every, strict=True):
         exact = truth(lm, text, range(1, 4))
         assert len(found) == len(exact) == 39
         for c in found:

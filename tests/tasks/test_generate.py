@@ -173,13 +173,13 @@ def test_texts_come_as_batches_finish(tiny_lm):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"length": 0}, "at least one token"),
+        ({"length": 0}, "length must be at least 1"),
         ({"length": 63}, "holds 62"),
         ({"length": 8, "sampler": "paralel"}, "did you mean 'parallel'"),
         ({"length": 8, "order": "sideways"}, "unknown order"),
         ({"length": 3, "order": "given:1,1,2"}, "repeats or omits"),
         ({"length": 3, "order": "given:1,2"}, "repeats or omits"),
-        ({"length": 8, "steps": 0}, "at least one step"),
+        ({"length": 8, "steps": 0}, "steps must be at least 1"),
         ({"length": 8, "steps": 4, "sampler": "any-order"}, "has no --steps: leave it out, or choose parallel or"),
         ({"length": 8, "steps": 4, "order": "left-to-right"}, "parallel commits by"),
         (

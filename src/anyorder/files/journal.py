@@ -70,8 +70,8 @@ class Results:
         self.same = same
         self.header = header
         # A device or a pipe cannot be continued, and beside it is no place for a note.
-        noted = path is not None and (path.is_file() or not path.exists())
-        self.note = path.parent / (path.name + ".unfinished") if path is not None and noted else None
+        plain = path is not None and (path.is_file() or not path.exists())
+        self.note = path.parent / (path.name + ".unfinished") if path and plain else None
         self.written = 0  # texts in the file
         self._begun = False
 
