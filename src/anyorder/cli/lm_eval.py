@@ -36,8 +36,8 @@ class LmEvalOptions(Options):
         names = [name for name in self.tasks.split(",") if name]
         missing = [name for name in names if name.endswith(".yaml") and not Path(name).is_file()]
         if missing or not names:
-            named = missing[0] if missing else repr(self.tasks)
-            raise AnyorderError(f"there is no task file {named}: name tasks or their files")
+            named = missing[0] if missing else self.tasks
+            raise AnyorderError(f"there is no task file {named!r}: name tasks or their files")
         return names
 
 
