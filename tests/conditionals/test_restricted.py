@@ -9,6 +9,7 @@ import torch
 
 from anyorder.conditionals import Restricted, Table, random_joint, text_only
 from anyorder.errors import AnyorderError
+from anyorder.studies.options import DiagnoseOptions
 
 BY_POSITION = torch.tensor([[True, True, True], [True, False, True], [False, False, True]])
 
@@ -70,5 +71,5 @@ def test_generate_and_diagnose_draw_from_the_same_tokens(tiny_lm, monkeypatch):
 
     monkeypatch.setattr(diagnose, "text_pairs", caught)
     with pytest.raises(RuntimeError):  # what StopIteration becomes inside a generator
-        list(diagnose.diagnose(tiny_lm, ["the cat sat on the mat and the dog ran over the road"], diagnose.Settings()))
+        list(diagnose.diagnose(tiny_lm, ["the cat sat on the mat and the dog ran over the road"], DiagnoseOptions()))
     assert torch.equal(~torch.isneginf(seen[0]), possible)
