@@ -20,7 +20,7 @@ from common import Ratio, clock, machine, parser, ratio, show, turns
 
 from anyorder.conditionals import ModelConditionals, ModelOrdered
 from anyorder.models import build
-from anyorder.samplers import any_order, run
+from anyorder.samplers import Seeds, any_order, run
 from anyorder.scoring import chain, random_ranks
 from anyorder.studies.causal import causal_sample
 
@@ -58,7 +58,7 @@ class Writers:
         """Any-order generation, to the end or for some steps."""
         tokens = (FIRST + torch.arange(rows))[:, None].repeat(1, self.length)
         free = torch.arange(self.length).expand(rows, -1) > 0
-        run(any_order(model), tokens, free, generator=torch.Generator().manual_seed(0), steps=steps)
+        run(any_order(model), tokens, free, generator=Seeds(0, range(rows)), steps=steps)
 
     def write_left_to_right(self, rows: int) -> None:
         """GPT-2 with its cache, to the end."""
