@@ -18,7 +18,7 @@ from common import Ratio, machine, parser, peak_memory, peak_memory_here, ratio,
 from torch import Tensor
 
 from anyorder.conditionals import ModelConditionals
-from anyorder.models import build
+from anyorder.models.build import build
 
 LENGTH, ASKED, MASK, PAD = 128, 2, 4, 0
 MINI: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 256, "layers": 8, "heads": 4, "max_length": LENGTH}

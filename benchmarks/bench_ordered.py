@@ -19,7 +19,7 @@ import torch
 from common import Ratio, clock, machine, parser, ratio, show, turns
 
 from anyorder.conditionals import ModelConditionals, ModelOrdered
-from anyorder.models import build
+from anyorder.models.build import build
 from anyorder.samplers import Seeds, any_order, run
 from anyorder.scoring import chain, random_ranks
 from anyorder.studies.causal import causal_sample

@@ -17,7 +17,7 @@ from common import clock, machine, parser, ratio, show, turns
 
 import anyorder
 from anyorder.masking import Masker, UniformCount, collate
-from anyorder.models import build
+from anyorder.models.build import build
 from anyorder.training.data import documents, to_blocks
 from anyorder.training.objective import FIELDS, TokenLosses
 from anyorder.training.packing import pack, pack_batch, texts_of

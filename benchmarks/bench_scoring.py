@@ -21,7 +21,7 @@ from common import Ratio, clock, machine, parser, peak_memory, peak_memory_here,
 
 import anyorder
 from anyorder.files.reading import Source
-from anyorder.models import build
+from anyorder.models.build import build
 from anyorder.tasks.lm import MaskedLM
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import pieces

@@ -119,7 +119,7 @@ COMMANDS = {
         (),
     ),
     "lm-eval": Command(
-        "anyorder.cli.lm_eval.offline_if_unreachable lm_eval.tasks.TaskManager "
+        "anyorder.models.hub.offline_if_unreachable lm_eval.tasks.TaskManager "
         "anyorder.integrations.lm_eval.AnyorderLM lm_eval.simple_evaluate",
         "--tasks one",
         ["--tasks two", "--method bound", "--samples 3", "--num-fewshot 2", "--limit 3", "--include-path tasks",

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from anyorder.errors import AnyorderError
-from anyorder.models import build
-from anyorder.models.build import KINDS
+from anyorder.models.build import KINDS, build
 
 SIZES: dict[str, Any] = {
     "vocab_size": 50, "hidden_size": 32, "layers": 3, "heads": 4, "intermediate": 48, "max_length": 20, "pad_id": 0,

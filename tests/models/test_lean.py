@@ -13,7 +13,8 @@ from anyorder.models.lean import lean
 with lean():
     lm = anyorder.load(sys.argv[1])
 answers = [c.to_dict() for c in lm.fill("The ___ sat on the ___.")]
-heavy = [m for m in ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "accelerate") if m in sys.modules]
+absent = ("torch._dynamo", "torch.distributed.tensor", "scipy.optimize", "accelerate", "sympy")
+heavy = [name for name in absent if name in sys.modules]
 
 import torch, transformers
 from transformers import masking_utils

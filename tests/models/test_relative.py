@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anyorder.models import build
+from anyorder.models.build import build
 from anyorder.models.relative import RelativeBertForMaskedLM, RelativeSelfAttention, by_distance, by_pair
 from anyorder.models.relative_config import RelativeBertConfig
 

@@ -11,7 +11,6 @@ import typer
 
 from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json
 from anyorder.errors import AnyorderError
-from anyorder.models.hub import offline_if_unreachable
 from anyorder.options import Options, option
 
 
@@ -51,6 +50,8 @@ def lm_eval(options: LmEvalOptions, model: ModelOptions, json: JsonOption = Fals
     names = options.names
     if find_spec("lm_eval") is None:
         raise AnyorderError("lm-eval is not installed: pip install 'anyorder[lm-eval]'")
+    from anyorder.models.hub import offline_if_unreachable
+
     offline = offline_if_unreachable()  # before the harness is imported, which reads the setting once
     from lm_eval import simple_evaluate
     from lm_eval.utils import make_table

@@ -3,6 +3,8 @@
 Importing a model class of transformers 5.22 also imports torch's compiler, its distributed tensors, scipy's optimisers
 (for losses of object detectors) and accelerate: two thirds of the CPU time of ``anyorder fill`` before its first token.
 transformers can do without all of them and asks whether they are there; here it is told that they are not.
+It also builds a model on torch's meta device before it reads the weights, for which torch imports sympy; here the
+memory is taken at once and left as it is until the weights are there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _CLASS_FROM = "torch._dynamo._trace_wrapped_higher_order_op"
 
 @contextmanager
 def lean() -> Iterator[None]:
-    """What of transformers is imported inside comes without compiler, distributed tensors, scipy and accelerate.
+    """What of transformers is imported inside comes without compiler, distributed tensors, scipy, sympy and accelerate.
 
     Modules imported so stay so, for the life of the process: only for commands that neither train nor compile nor run
     on several machines. Where any of it is already there, or torchrun started the process, nothing is changed.
@@ -51,6 +53,8 @@ def lean() -> Iterator[None]:
             import_module("transformers.masking_utils")  # the only one that imports this class
         finally:
             del sys.modules[_CLASS_FROM]
+        base: Any = import_module("transformers.modeling_utils").PreTrainedModel
+        stack.enter_context(patch.object(base, "get_init_context", classmethod(_off_meta(base.get_init_context))))
         yield
 
 
@@ -81,6 +85,18 @@ def _no(*_: Any, **__: Any) -> bool:
 
 def _as_it_is(function: Callable[..., Any] | None = None, *_: Any, **__: Any) -> Any:
     return _as_it_is if function is None else function
+
+
+def _off_meta(contexts: Any) -> Callable[..., list[Any]]:
+    """The ``contexts`` a model is built in, with empty memory in place of the meta device."""
+
+    def off_meta(cls: type, *args: Any, **kwargs: Any) -> list[Any]:
+        from transformers.initialization import no_init_weights
+
+        found = contexts.__func__(cls, *args, **kwargs)
+        return [no_init_weights() if str(one) == "meta" else one for one in found]
+
+    return off_meta
 
 
 def _index() -> Any:
