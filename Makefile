@@ -30,7 +30,7 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	$(BIN)/mypy
 
-# One thread a process and a process a core: threads that wait for each other cost more than they bring.
+# One process per core with one thread each: threads that wait for each other cost more than they gain.
 test: .venv/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(nproc) --dist loadscope
 

@@ -76,7 +76,7 @@ def exact(lm: anyorder.MaskedLM, repeats: int) -> list[Ratio]:
 
 
 def share(lm: anyorder.MaskedLM) -> Ratio:
-    """Floating-point operations of the passes a second, over those of a matrix product."""
+    """Floating-point operations of the passes per second, over those of a matrix product."""
     tokens, a, b = encoded(lm, 0)
     conditionals = lm.conditionals
     assert isinstance(conditionals, ModelConditionals)

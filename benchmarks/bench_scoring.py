@@ -160,7 +160,7 @@ def memory(folder: Path, given: list[str]) -> Ratio:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--data", help="a text a line, such as SNLI's sentences")
+    options.add_argument("--data", help="one text per line, such as SNLI's sentences")
     options.add_argument("--sentences", type=int, default=500)
     options.add_argument("--only", choices=["bound", "minicons", "memory"], help="only this part")
     options.add_argument("--peak", nargs=2, metavar=("WHO", "FOLDER"), help="only score and print the peak memory")

@@ -150,7 +150,7 @@ S = TypeVar("S", bound=State)
 class Sampler(NamedTuple, Generic[S]):
     """A Markov chain or a generation order, as a pair of functions over a batch of independent rows.
 
-    ``S`` is the sampler's own state: nobody but ``step`` looks further than its ``tokens`` and ``done``.
+    ``S`` is the sampler's own state: only ``step`` looks further than its ``tokens`` and ``done``.
     """
 
     init: Callable[[Tensor, Tensor], S]  # (tokens [B,N], free [B,N] bool) -> State

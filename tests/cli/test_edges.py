@@ -128,7 +128,7 @@ def test_an_unreadable_file(command: Any, no_model: None, monkeypatch: pytest.Mo
 
 
 def test_a_hub_out_of_reach_is_noticed_at_once(tmp_path: Path) -> None:
-    """A port where nobody listens is a network that is down."""
+    """A port on which nothing listens stands in for a network that is down."""
     environment = {k: v for k, v in os.environ.items() if k not in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")}
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     code = "import time; t = time.time(); from anyorder.models.hub import check_available as c\n"
@@ -147,7 +147,7 @@ def test_lm_eval_without_its_extra(command: Any, no_model: None, monkeypatch: py
 
 def test_lm_eval_offline(command: Any, no_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lm_eval", reason="the extra lm-eval is not installed")
-    monkeypatch.setattr("anyorder.cli.lm_eval.offline_if_unreachable", lambda: True)
+    monkeypatch.setattr("anyorder.models.hub.offline_if_unreachable", lambda: True)
     monkeypatch.setattr("anyorder.cli.lm_eval._any_data", lambda: False)
     monkeypatch.setattr("lm_eval.simple_evaluate", None)  # nothing is tried, and nothing waited for
     one_line(command("lm-eval", "--tasks", "lambada_openai"), "not reachable")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from running import anyorder
 
@@ -39,6 +40,37 @@ def test_open_lengths_show_their_probability(command):
     assert header.split() == ["log_prob", "prob", "p(length)", "text"]
     shares = {float(line.split()[2].rstrip("%")) for line in lines}
     assert len(shares) == 1 or sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_alone_shows_what_each_blank_would_be_on_its_own(command, tiny_lm):
+    """Beside the joint completions: log q of each blank with all of them masked, as the model itself says it."""
+    text = "The ___ sat on the ___."
+    status, out, _ = command(text, "--top", "3", "--alone", "--any-pieces", "--special-tokens", "--json")
+    assert status == 0
+    found = json.loads(out)
+    options = {"top": 3, "whole_words": False, "special_tokens": True}
+    assert found["jointly"] == [c.to_dict() for c in tiny_lm.fill(text, **options)]
+    mask = tiny_lm.conditionals.mask_id
+    row = torch.tensor(tiny_lm.tokenizer(text.replace("___", tiny_lm.tokenizer.mask_token))["input_ids"])[None]
+    places = (row[0] == mask).nonzero().T
+    best = tiny_lm.conditionals(row, places)[0].exp().topk(3)
+    for blank, values in zip(found["alone"]["blanks"], best.values.tolist(), strict=True):
+        assert [one["prob"] for one in blank] == pytest.approx(values, rel=1e-4)
+    row[0, places[0]] = best.indices[:, 0]
+    words = tiny_lm.tokenizer.convert_ids_to_tokens(row[0].tolist())
+    assert all(words[p] in found["alone"]["text"] for p in places[0].tolist())
+    status, out, _ = command(text, "--top", "3", "--alone")
+    lines = out.splitlines()
+    assert (status, lines[0]) == (0, "Each blank alone:")
+    assert [line.split()[0] for line in lines[1:3]] == ["1", "2"]
+    assert "All blanks jointly:" in lines
+
+
+def test_foreign_options_are_refused_before_a_model_is_loaded(command, monkeypatch):
+    monkeypatch.setattr("anyorder.load", lambda *_, **__: pytest.fail("a model was loaded"))
+    status, out, err = command("The ___ sat.", "--samples", "8")
+    assert (status, out) == (2, "")
+    assert err == "anyorder: the method 'beam' has no samples: leave it out, or choose --method sample\n"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +149,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(command, tmp_path, monkeypatch):
         (["the ___", "--out", "x"], "--file"),
         (["--file", "x", "--resume"], "--out"),
         (["--file", "nowhere.txt"], "no file"),
+        (["--file", "x", "--alone"], "--alone is for one text"),
     ],
 )
 def test_a_text_or_a_file(command, arguments, says):

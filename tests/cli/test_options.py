@@ -27,7 +27,8 @@ from anyorder.tasks import options as task_options
 from anyorder.tasks.generate import plan
 from anyorder.tasks.lm import MaskedLM
 
-MODEL = ["--model a/folder", "--device cuda:1", "--dtype bfloat16", "--allow-pickle", "--trust-remote-code"]
+LOAD = ["--device cuda:1", "--dtype bfloat16", "--allow-pickle", "--trust-remote-code"]
+MODEL = ["--model a/folder", *LOAD]
 WORLD = ["--world random", "--n 3", "--coupling 0.7", "--vocab 3 @ --world random", "--seed 7 @ --world random"]
 SMALL_WORLD = [f"{one} {'' if '@' in one else '@'} --masks 2" for one in WORLD]
 TUNED = "--data more.txt --finetune-steps 2"
@@ -61,8 +62,8 @@ COMMANDS = {
         "anyorder.tasks.alone.alone anyorder.files.reading.Source anyorder.files.journal.Results "
         "anyorder.tasks.fill.fill",
         "TEXT",
-        ["--top 2", "--method joint", "--order entropy", "--beam 3", "--samples 4", "--tail 0.25 @ --method joint",
-         "--seed 7", "--any-pieces", "--special-tokens", "--allow-unknown", "--alone",
+        ["--top 2", "--method joint", "--order entropy", "--beam 3", "--samples 4 @ --method sample",
+         "--tail 0.25 @ --method joint", "--seed 7", "--any-pieces", "--special-tokens", "--allow-unknown", "--alone",
          "--file others.txt @@ --file texts.txt", "--out filled.jsonl @@ --file texts.txt",
          "--resume @@ --file texts.txt --out filled.jsonl", "--overwrite @@ --file texts.txt", *MODEL],
     ),
@@ -71,7 +72,9 @@ COMMANDS = {
         "",
         ["--length 9", "--prompt one", "--begin two", "--end three", "--scatter four", "--acrostic five",
          "--order entropy", "--steps 3", "--sampler gibbs", "--block 2 @ --sampler gibbs",
-         "--mode sequential @ --sampler gibbs", "--influence attention @ --sampler adaptive", "--schedule cosine",
+         "--mode sequential @ --sampler gibbs", "--influence attention @ --sampler adaptive",
+         "--blocks 2 @ --sampler adaptive", "--threshold 0.25 @ --sampler adaptive",
+         "--sharpness 3 @ --sampler adaptive", "--schedule cosine",
          "--epsilon 0.5", "--start random", "--draft one @ --sampler refine", "--pairs",
          "--reading full", "--temperature 0.5", "--top-k 3", "--top-p 0.5", "--min-p 0.25",
          "--typical 0.75", "--samples 2", "--seed 7", "--allow-unknown", *MODEL],
@@ -115,7 +118,8 @@ COMMANDS = {
     "train": Command(
         "anyorder.training.recipe.load_recipe anyorder.training.trainer.train",
         "recipe.yaml",
-        ["--set optim.lr=1", "--seed 7", "--data-dir corpus", "--resume", "--quiet"],
+        ["--set optim.lr=1", "--seed 7", "--data-dir corpus", "--device cuda:1", "--dtype float32", "--resume",
+         "--quiet"],
         (),
     ),
     "lm-eval": Command(
@@ -144,7 +148,7 @@ COMMANDS = {
         "anyorder.studies.judge.load_judge anyorder.studies.generation.masked_writers "
         "anyorder.studies.generation.causal_writer anyorder.studies.generation.study",
         "--judge gpt",
-        ["--models a=b", "--judge other", "--texts 5", "--length 12", "--batch 5", "--steps 3", "--seed 7"],
+        ["--models a=b", "--judge other", "--texts 5", "--length 12", "--batch 5", "--steps 3", "--seed 7", *LOAD],
     ),
     "evaluate pairwise": Command(
         "anyorder.cli.evaluate_pairwise.check_plot_path anyorder.files.journal.Journal "
@@ -159,7 +163,7 @@ COMMANDS = {
         "--test texts.txt",
         ["--models a=b", "--test others.txt", f"--data others.txt @ {TUNED}", "--finetune-steps 3 @ --data more.txt",
          f"--finetune-rate 0.5 @ {TUNED}", f"--padding predicted @ {TUNED}", f"--work here @ {TUNED}", "--unit line",
-         "--length 9", "--random bound", "--samples 3", "--limit 4", "--seed 7"],
+         "--length 9", "--random bound", "--samples 3", "--limit 4", "--seed 7", *LOAD],
     ),
     "lab mixing": Command(
         "*anyorder.chains.worlds.make_world anyorder.cli.lab.check_plot_path anyorder.studies.lab.mixing_study",
@@ -288,7 +292,7 @@ def test_every_option_reaches_its_function(name: str, folder: Path, monkeypatch:
         arrived = told(monkeypatch, name, f"{without} {given}")
         assert arrived != plain(without), f"{name} {given} arrives nowhere"
         if value[0] != "-":
-            expected = value.replace("a=b", "b")
+            expected = {"a=b": "b", "float32": "fp32"}.get(value, value)
             assert any(expected in one for one in arrived), f"{name} {given}: {arrived}"
 
 
@@ -338,7 +342,10 @@ def test_what_generates_takes_the_same_options() -> None:
     [
         (lambda: task_options.FillOptions(top=0), "top must be at least 1, not 0"),
         (lambda: task_options.FillOptions(seed=2**64), "seed must be at most"),
-        (lambda: task_options.FillOptions(tail=0.5), "--method joint"),
+        (lambda: task_options.FillOptions(tail=0.5), "'beam' has no tail: leave it out, or choose --method joint"),
+        (lambda: task_options.FillOptions(samples=8), "'beam' has no samples: leave it out, or choose --method sample"),
+        (lambda: task_options.FillOptions(method="sample", beam=8), "'sample' has no beam"),
+        (lambda: task_options.FillOptions(method="joint", order="random"), "'joint' has no order"),
         (lambda: task_options.GenerateOptions(block=0), "block must be at least 1"),
         (lambda: task_options.GenerateOptions(sampler="any-order", block=3), "has no --block"),
         (lambda: task_options.GenerateOptions("\ud800"), "not valid Unicode"),

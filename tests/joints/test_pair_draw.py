@@ -61,7 +61,7 @@ def test_tokens_outside_the_support_stay_possible():
 
 
 def test_tokens_that_are_not_allowed_are_never_drawn():
-    """Restricted to some tokens a position, a pair comes from the joint given that it is among them."""
+    """Restricted to some tokens per position, a pair comes from the joint given that it is among them."""
     world = random_joint(torch.Generator().manual_seed(3), 4, 2, concentration=0.5)
     allowed = torch.tensor([[True, True, False, False], [False, True, True, True]])
     draws = drawn(Restricted(world, allowed), 2, 4000, 1, pair_draw=pair_draw(Restricted(world, allowed)))

@@ -71,9 +71,9 @@ def test_loading_is_quiet(tiny_checkpoint: Path, capfd: pytest.CaptureFixture[st
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_loads_and_has_the_right_maximum(family: str, tmp_path: Path) -> None:
     lm = anyorder.load(tiny_checkpoint_of(family, tmp_path))
-    # 64 rows in the position table; RoBERTa's kin lose pad_id + 1 of them, MPNet one more for its own padding_idx.
-    kin = "roberta" in family or family in ("camembert", "data2vec-text")
-    offset = 2 if family == "mpnet" else int(kin)
+    # 64 rows in the position table; RoBERTa's relatives lose pad_id + 1 of them, MPNet one more for its padding_idx.
+    relative = "roberta" in family or family in ("camembert", "data2vec-text")
+    offset = 2 if family == "mpnet" else int(relative)
     assert lm.max_length == 64 - offset
     longest = torch.full((1, lm.max_length), 4)
     longest[0, 0] = 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from anyorder.models.modernbert import Layer, _by_row, _Gated, _Turned
+from anyorder.models.modernbert import Layer, _by_row, _Gated, _Rotated
 from anyorder.models.narrow import narrow
 from tiny import tiny_model
 
@@ -120,5 +120,5 @@ def test_gradients_are_those_of_small_differences() -> None:
     torch.manual_seed(0)
     qkv = torch.randn(2, 3, 3, 2, 4, dtype=torch.double, requires_grad=True)
     angle = torch.randn(1, 3, 1, 2, dtype=torch.double).mul(1j).exp()
-    assert torch.autograd.gradcheck(lambda x: _Turned.apply(x.clone(), angle, 2), (qkv,))  # it overwrites its argument
+    assert torch.autograd.gradcheck(lambda x: _Rotated.apply(x.clone(), angle, 2), (qkv,))  # it overwrites its argument
     assert torch.autograd.gradcheck(_Gated.apply, (torch.randn(3, 8, dtype=torch.double, requires_grad=True),))

@@ -62,7 +62,7 @@ def test_by_pair_and_by_distance(n: int) -> None:
 
 
 def test_shift_invariance() -> None:
-    """The same words further right, behind a prefix nobody attends to, get the same logits."""
+    """The same words further right, behind a prefix that is not attended to, get the same logits."""
     m = model()
     words = torch.randint(1, 40, (1, 12), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():

@@ -117,7 +117,7 @@ def test_one_block_leaves_the_joint_as_it_is():
 
 
 def test_independent_pairs_are_resampled_exactly_all_at_once():
-    """Far-apart pairs, strongly tied: two passes a step for all six, and no bias from being side by side."""
+    """Far-apart pairs, strongly tied: two passes per step for all six, and no bias from being side by side."""
     table = ising([(0, 3), (1, 4), (2, 5)], 6, 1.5, field=0.1)
     model = Lookup(table)
     tokens, free = everything(10000, 6)

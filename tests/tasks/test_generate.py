@@ -68,7 +68,7 @@ def test_pairs_of_a_parallel_step_can_be_drawn_jointly(tiny_lm):
     made = tiny_lm.generate(pairs=True, **options)
     assert made == tiny_lm.generate(pairs=True, **options)
     assert [one.tokens for one in made] != [one.tokens for one in tiny_lm.generate(**options)]
-    assert made[0].passes > 3  # their conditionals are asked for beyond a row a step
+    assert made[0].passes > 3  # their conditionals are asked for beyond one row per step
     for one in made:
         assert len(one.tokens) == 12
         assert not set(one.tokens) & set(tiny_lm.tokenizer.all_special_ids)

@@ -18,6 +18,7 @@ from anyorder.tasks.samplers import REGISTRY, SAMPLERS, holders, names, options_
 # A usable value of every option, not its default.
 VALUES = {
     "order": "random", "steps": 7, "block": 3, "mode": "sequential", "influence": "attention", "pairs": True,
+    "blocks": 2, "threshold": 0.25, "sharpness": 3.0,
     "schedule": "cosine", "epsilon": 0.5, "start": "random", "draft": "the cat sat",
 }  # fmt: skip
 OPTIONS = sorted(set().union(*map(names, SAMPLERS)))
@@ -51,6 +52,7 @@ def test_an_option_is_taken_by_its_samplers_and_refused_by_others(tiny_lm, sampl
     [
         ("gibbs", {"block": 0}, "a block of one token is needed, not 0: raise --block"),
         ("adaptive", {"block": -1}, "raise --block"),
+        ("adaptive", {"blocks": 0}, "one block is needed, not 0: raise --blocks"),
         ("adaptive", {"influence": "words"}, "choose one of tokens, attention"),
         ("gibbs", {"mode": "serial"}, "choose one of parallel, sequential"),
         ("parallel", {"schedule": "cubic"}, "choose one of linear, cosine"),
@@ -98,6 +100,21 @@ def test_schedule_and_epsilon_reach_parallel(tiny_lm):
     ]  # 12 (1 - cos(pi t / 8)), one at least
     assert shares(epsilon=1e6) == [12]
     assert shares(epsilon=0.0) == [1] * 12
+
+
+def test_blocks_threshold_and_sharpness_reach_adaptive(tiny_lm):
+    def drawn(**options):
+        steps = tiny_lm.stream(length=12, sampler="adaptive", steps=12, **options)
+        return [(info.positions[0] >= 0).sum().item() for _, info in steps]
+
+    # With a threshold of 1 no tie keeps positions apart and none brings them together: blocks of one token each.
+    assert max(drawn(blocks=1, threshold=1.0)) == 1
+    assert max(drawn(blocks=3, threshold=1.0)) == 3
+    # No dependence is let through, so that what stands beside a block is independent of it; a random model has no such.
+    assert max(drawn(block=2, blocks=3, threshold=0.0)) == 2
+    same = [[state.tokens for state, _ in tiny_lm.stream(length=12, sampler="adaptive", steps=12, sharpness=s)]
+            for s in (0.0, 30.0)]  # fmt: skip
+    assert any(not torch.equal(a, b) for a, b in zip(*same, strict=True))
 
 
 def test_refine_starts_from_random_tokens(tiny_lm):

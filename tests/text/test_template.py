@@ -110,7 +110,7 @@ def test_a_blank_that_stands_as_a_word_takes_words(tokenizers):
     assert not rules[third, ids("##s")]
     free_choice = allowed(where, words, whole_words=False, special_tokens=True)
     assert bool(free_choice.all())
-    # Positions that are given are nobody's business.
+    # Positions that are given are not restricted.
     assert bool(rules[~where.free].all())
 
 

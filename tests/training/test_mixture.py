@@ -32,7 +32,7 @@ def test_each_file_is_read_through_before_it_comes_again():
         assert len(epochs) > 1
         for epoch in epochs:
             assert len(set(epoch)) == size
-        assert epochs[0] != epochs[1]  # shuffled anew
+        assert epochs[0] != epochs[1]  # shuffled again
 
 
 def test_the_stream_has_no_memory():

@@ -78,7 +78,7 @@ def test_going_on_where_a_run_ends_is_no_difference():
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
-def test_every_start_begins_the_schedule_anew(schedule):
+def test_every_start_begins_the_schedule_again(schedule):
     both = OptimRecipe(steps=30, warmup=3, starts=(0, 10), decay=(0.3, 0.8), schedule=schedule)
     first, second = (OptimRecipe(steps=n, warmup=3, decay=(d,), schedule=schedule) for n, d in ((10, 0.3), (20, 0.8)))
     expected = [rate(first, s) for s in range(10)] + [rate(second, s) for s in range(20)]

@@ -9,11 +9,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from anyorder.options import Options, check_text, option
+from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -29,38 +30,25 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the 
 
 
 @dataclass(frozen=True)
-class ModelOptions(Options):
-    """Which model, and how it is read; of :func:`anyorder.load`."""
-
-    PANEL: ClassVar[str] = "Model"
+class _Name(Options):
+    """Which model; a class of its own, so that ``--help`` shows it first."""
 
     model: str | None = option(None, "A Hugging Face name or a folder; the bundled model if absent.", "-m")
-    device: str | None = option(None, "Where the model runs: cpu, cuda, cuda:1, mps. The CPU if absent.")
-    dtype: str = option(
-        "float32",
-        "float32, bfloat16 or float16. The shorter ones are for drawing: they move log-probabilities.",
-        choices=("float32", "bfloat16", "float16"),
-    )
-    allow_pickle: bool = option(False, "Also read .bin checkpoints; only for files you trust.")
-    trust_remote_code: bool = option(False, "Run code that comes with the checkpoint; only for authors you trust.")
+
+
+@dataclass(frozen=True)
+class ModelOptions(LoadOptions, _Name):
+    """Which model, and how it is read; of :func:`anyorder.load`."""
 
 
 def load_model(options: ModelOptions, quick: bool = False) -> MaskedLM:
     """The facade for ``--model``, imported only now; ``quick`` for commands that only ask (see ``models/lean.py``)."""
-    import torch
-
     import anyorder
     from anyorder.models.lean import lean
 
     # A checkpoint's own code may need what a quick start leaves out.
     with lean() if quick and not options.trust_remote_code else nullcontext():
-        return anyorder.load(
-            options.model,
-            allow_pickle=options.allow_pickle,
-            trust_remote_code=options.trust_remote_code,
-            device=options.device,
-            dtype=getattr(torch, options.dtype),
-        )
+        return anyorder.load(options.model, **options.keywords)
 
 
 def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:

@@ -1,4 +1,4 @@
-"""`anyorder evaluate ...`: one file a measurement, `cli/evaluate_*.py`, each with its own `register`."""
+"""`anyorder evaluate ...`: one file per measurement, `cli/evaluate_*.py`, each with its own `register`."""
 
 from __future__ import annotations
 

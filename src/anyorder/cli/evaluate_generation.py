@@ -50,7 +50,7 @@ def generation(
     from anyorder.studies.generation import masked_writers, real_texts, study
     from anyorder.studies.judge import load_judge
 
-    critic = load_judge(options.judge) if options.judge is not None else None
+    critic = load_judge(options.judge, model) if options.judge is not None else None
     writers = list(
         masked_writers(
             lm.name, lm, length=options.length, steps=numbers, samplers=names, temperature=options.temperature,

@@ -12,6 +12,7 @@ from anyorder.cli.common import JsonOption, command, print_json, progress
 from anyorder.cli.evaluate_perplexity import named_models
 from anyorder.errors import AnyorderError
 from anyorder.studies.options import LatencyOptions
+from anyorder.tasks.options import LoadOptions
 
 _EPILOG = "Example: anyorder evaluate latency --models gpt=runs/gpt/final u-pmlm-a=runs/u-pmlm-a/final"
 
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def evaluate_latency(
     options: LatencyOptions,
+    load: LoadOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
     json: JsonOption = False,
 ) -> None:
@@ -41,22 +43,22 @@ def evaluate_latency(
     from anyorder.training.tokenizer import load_tokenizer
 
     chosen = named_models([*options.models, *(more or [])])
-    causal = {name: is_causal(path) for name, path in chosen.items()}
+    causal = {name: is_causal(path, load.trust_remote_code) for name, path in chosen.items()}
     judges = [options.judge] if options.judge else [path for name, path in chosen.items() if causal[name]]
     if not judges:
         raise AnyorderError("no causal model to judge the texts: name one with --judge")
 
     def writers() -> Iterator[Writer]:
         for name, path in chosen.items():
-            n = options.length - sum(map(len, affixes(load_tokenizer(path))))
+            n = options.length - sum(map(len, affixes(load_tokenizer(path, load.trust_remote_code))))
             if n < 2:
                 raise AnyorderError(f"{name} has no room in {options.length} tokens: raise --length")
             if causal[name]:
-                yield causal_writer(name, path, length=n, seed=options.seed, batch=options.batch)
+                yield causal_writer(name, path, load, length=n, seed=options.seed, batch=options.batch)
             else:
                 counts = [k for k in options.steps if k < n]
                 samplers = ("parallel",) if counts else ()
-                lm, same = anyorder.load(path), {"seed": options.seed, "batch": options.batch}
+                lm, same = anyorder.load(path, **load.keywords), {"seed": options.seed, "batch": options.batch}
                 yield from masked_writers(name, lm, length=n, steps=counts, samplers=samplers, **same)
 
     with progress() as bar:
@@ -65,12 +67,13 @@ def evaluate_latency(
             study(
                 writers(),
                 texts=options.texts,
-                judge=load_judge(judges[0]),
+                judge=load_judge(judges[0], load),
                 progress=lambda what: bar.update(task, description=what),
             )
         )
     settings = {
         **asdict(options),
+        "dtype": load.dtype,
         "models": {name: str(path) for name, path in chosen.items()},
         "judge": str(judges[0]),
         "threads": torch.get_num_threads(),

@@ -12,6 +12,7 @@ from anyorder.cli.common import JsonOption, command, print_json, progress
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import table as new_table
 from anyorder.studies.options import PerplexityOptions
+from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.perplexity import Perplexity
@@ -46,6 +47,7 @@ def named_models(given: list[str]) -> dict[str, Path]:
 
 def evaluate_perplexity(
     options: PerplexityOptions,
+    load: LoadOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
     json: JsonOption = False,
 ) -> None:
@@ -75,6 +77,7 @@ def evaluate_perplexity(
                     length=options.length,
                     predict_padding=arm == "predicted",
                     seed=options.seed,
+                    device=load.device,
                     quiet=json,
                 )
             with progress() as bar:
@@ -95,10 +98,16 @@ def evaluate_perplexity(
                     samples=options.samples,
                     limit=options.limit,
                     seed=options.seed,
+                    load=load,
                     progress=report,
                 )
         about.append(_about(name, path))
-    settings = asdict(options) | {"models": about, "data": [str(f) for f in options.data], "test": str(options.test)}
+    settings = asdict(options) | {
+        "dtype": load.dtype,
+        "models": about,
+        "data": [str(f) for f in options.data],
+        "test": str(options.test),
+    }
     del settings["work"]
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})

@@ -41,7 +41,10 @@ def fill(
         str | None, typer.Argument(help="A text with blanks: ___ one token, ___{3} three, ___{1-4} one to four.")
     ] = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Also each blank's likeliest words if nobody looks at the other blanks.")
+        bool,
+        typer.Option(
+            "--alone", help="Also show the likeliest words of each blank on its own, with the other blanks masked."
+        ),
     ] = False,
     file: Annotated[
         str | None,

@@ -9,6 +9,9 @@ from typing import Annotated
 import typer
 
 from anyorder.cli.common import command
+from anyorder.errors import choose
+
+PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # by the names that the other commands use
 
 _EPILOG = "Example: anyorder train recipes/mini.yaml --data-dir ~/corpus --set optim.steps=200 --set output=runs/try"
 
@@ -25,6 +28,13 @@ def train(
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the files the recipe names.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice; the recipe's if absent.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where it is trained: cpu, cuda, cuda:1, mps. A GPU, if there is one, if absent."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of the arithmetic: float32 or bfloat16; the recipe's precision if absent.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's output folder.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
@@ -35,7 +45,10 @@ def train(
     """
     from anyorder.training.recipe import load_recipe
 
-    parsed = load_recipe(recipe, [*(overrides or []), *([] if seed is None else [f"seed={seed}"])])
+    precision = None if dtype is None else PRECISIONS[choose(dtype, PRECISIONS, "dtype")]
+    said = {"seed": seed, "run.device": device, "precision": precision}
+    settings = [f"{key}={value}" for key, value in said.items() if value is not None]
+    parsed = load_recipe(recipe, [*(overrides or []), *settings])
     from anyorder.training.trainer import train as run
 
     final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)

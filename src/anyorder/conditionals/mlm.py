@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from anyorder.errors import AnyorderError
-from anyorder.models.families import make_ready, takes_padding, width_of
+from anyorder.models.families import make_deterministic, make_ready, takes_padding, width_of
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 
@@ -30,7 +30,7 @@ _FEW_LOGITS = 2**22  # the same where none is kept: few enough to stay near the 
 
 @functools.cache
 def _say_once(model: str) -> None:
-    """Log, once a process for each architecture, that it runs in full."""
+    """Log, once per process and architecture, that it runs in full."""
     logger.warning(
         "%s has no known split into backbone and LM head: every position is worked out, not only those asked", model
     )
@@ -66,6 +66,7 @@ class ModelConditionals:
         self.pad_id = pad_id
         self.max_length = max_length
         self.token_budget = token_budget
+        make_deterministic(model)
         self._head = head_of(model)
         self._narrow = None if self._head is None else narrow(model)
         self._pads = takes_padding(model)

@@ -165,7 +165,7 @@ class Journal:
             before = first["settings"]
         except (ValueError, KeyError, TypeError) as error:
             raise AnyorderError(f"{self.path} is not a journal of this command: choose another --out") from error
-        same_settings(self.path, before, settings, "repeat the earlier settings, or begin anew with --overwrite")
+        same_settings(self.path, before, settings, "repeat the earlier settings, or start over with --overwrite")
         os.truncate(self.path, whole)
 
     def add(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""Texts from a file: a line each, or one column of TSV or JSONL; plain, .gz or .xz, or standard input."""
+"""Texts from a file: one per line, or one column of TSV or JSONL; plain, .gz or .xz, or standard input."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ class Source:
             try:
                 row: Any = json.loads(line) if line.strip() else {}
             except json.JSONDecodeError as error:
-                message = f"line {number} of {self.path} is not JSON ({error.msg}): write one object a line"
+                message = f"line {number} of {self.path} is not JSON ({error.msg}): write one object per line"
                 raise AnyorderError(message) from error
             if not isinstance(row, dict):
-                raise AnyorderError(f"line {number} of {self.path} is not a JSON object: write one object a line")
+                raise AnyorderError(f"line {number} of {self.path} is not a JSON object: write one object per line")
             yield number, row
 
     def text(self, number: int, row: dict[str, Any], column: str, remedy: str) -> str:
@@ -139,7 +139,7 @@ class Source:
             raise AnyorderError(f"line {number} of {self.path}: {column!r} holds {text!r}, which is not a text")
         if any("\ud800" <= c <= "\udfff" for c in text):
             raise AnyorderError(
-                f"line {number} of {self.path}: {column!r} holds half a surrogate pair: mend the escape"
+                f"line {number} of {self.path}: {column!r} holds half a surrogate pair: correct the escape"
             )
         return text
 

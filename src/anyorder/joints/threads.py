@@ -1,6 +1,6 @@
 """One share of a large table's rows for each thread, from the first operation on it to the last.
 
-torch cuts every operation among its threads anew, and a column sum along the other axis than the rest. A tile that
+torch divides every operation among its threads again, and a column sum along the other axis than the rest. A tile that
 several operations go over in cache then wanders between the cores, which can cost more than the arithmetic.
 """
 

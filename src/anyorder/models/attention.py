@@ -1,4 +1,4 @@
-"""Attention between positions: a cheap stand-in for their dependence, one pass a text."""
+"""Attention between positions: a cheap stand-in for their dependence, one pass per text."""
 
 from __future__ import annotations
 

@@ -34,6 +34,16 @@ def width_of(model: Any) -> int:
     return known
 
 
+def make_deterministic(model: Any) -> None:
+    """Reformer hashes at random in every forward unless it is given a seed: without one, two answers to one question
+    would differ."""
+    if model.config.model_type == "reformer" and model.config.hash_seed is None:
+        for module in (model, *model.modules()):
+            if getattr(module, "hash_seed", 0) is None:
+                module.hash_seed = 0
+        model.config.hash_seed = 0
+
+
 def make_ready(model: Any) -> None:
     """Undo what a forward leaves behind: BigBird reads on in full, for good, once it was given a short text."""
     if model.config.model_type == "big_bird":

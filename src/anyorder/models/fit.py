@@ -139,7 +139,7 @@ def max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int:
         limits.append(int(tokenizer.model_max_length))
     for module_name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
         if module_name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its kin count positions from padding_idx + 1.
+            # RoBERTa and its relatives count positions from padding_idx + 1.
             offset = 0 if module.padding_idx is None else module.padding_idx + 1
             limits.append(module.num_embeddings - offset)
     return min(limits)

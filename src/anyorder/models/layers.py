@@ -36,7 +36,7 @@ class BertLayers:
         return self.embeddings(input_ids=ids, position_ids=at)
 
     def angles(self, at: Tensor, dtype: torch.dtype) -> Any:
-        """What projections at positions ``at`` [b, M] are turned by."""
+        """What projections at positions ``at`` [b, M] are rotated by."""
         return None
 
     def scenes(self, at: Tensor, keys_at: Tensor, visible: Tensor | None, dtype: torch.dtype) -> Scenes:
@@ -86,7 +86,7 @@ class RelativeLayers(BertLayers):
 
 
 class ModernBertLayers:
-    """ModernBERT: positions turn queries and keys, and local layers look no further than their window."""
+    """ModernBERT: positions rotate queries and keys, and local layers look no further than their window."""
 
     def __init__(self, model: Any) -> None:
         from anyorder.models import modernbert  # transformers' ModernBERT takes a while to import
@@ -100,7 +100,7 @@ class ModernBertLayers:
         return self.backbone.embeddings(input_ids=ids)
 
     def angles(self, at: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-        """For each kind of layer, what projections at positions ``at`` [b, M] are turned by."""
+        """For each kind of layer, what projections at positions ``at`` [b, M] are rotated by."""
         like = torch.empty(0, dtype=dtype, device=at.device)
         kinds = set(self.config.layer_types)
         return {kind: self.faster.angle_of(*self.backbone.rotary_emb(like, at, kind)) for kind in kinds}
@@ -117,9 +117,9 @@ class ModernBertLayers:
         return scenes
 
     def project(self, layer: Any, hidden: Tensor, angles: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        """Queries, keys and values [b, M, heads, d], turned by their positions."""
+        """Queries, keys and values [b, M, heads, d], rotated by their positions."""
         order = self.orders[layer].to(hidden.device)
-        return self.faster.turned_projections(layer.attn, layer.attn_norm(hidden), order, angles[layer.attention_type])
+        return self.faster.rotated_projections(layer.attn, layer.attn_norm(hidden), order, angles[layer.attention_type])
 
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """As BERT's."""

@@ -161,7 +161,7 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     if positions.startswith("relative_key"):
         raise AnyorderError(
             f'{name} was trained with position_embedding_type="{positions}", which this version of transformers '
-            "silently ignores: its predictions would be wrong. Train it anew as anyorder's relative BERT, or choose "
+            "silently ignores: its predictions would be wrong. Train it again as anyorder's relative BERT, or choose "
             "a checkpoint with absolute or rotary positions"
         )
     return config

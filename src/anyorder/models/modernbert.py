@@ -82,12 +82,12 @@ def attention(
     """
     angle = angle_of(*position_embeddings)
     if at is None:
-        turned = turned_projections(attn, hidden, order, angle)
+        rotated = rotated_projections(attn, hidden, order, angle)
     else:
         asking, others = _projected_at(attn, hidden, order, at)
-        turned = *_turned(asking, angle[0, at], 1), *_turned(others, angle, 1)
+        rotated = *_rotated(asking, angle[0, at], 1), *_rotated(others, angle, 1)
         attention_mask = _rows_of(attention_mask, at)
-    query, key, value = (x.transpose(1, 2) for x in turned)
+    query, key, value = (x.transpose(1, 2) for x in rotated)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
     out, _ = attend(
         attn,
@@ -112,26 +112,26 @@ def angle_of(cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def interleaved(attn: Any) -> Tensor:
-    """The rows of ``Wqkv`` with those of a pair that is turned together, i and i + d/2 of a head, side by side.
+    """The rows of ``Wqkv`` with those of a pair that is rotated together, i and i + d/2 of a head, side by side.
 
-    So a pair is one complex number and is turned by one multiplication; queries times keys are the same sums.
+    So a pair is one complex number and is rotated by one multiplication; queries times keys are the same sums.
     """
     rows = torch.arange(attn.Wqkv.out_features).view(3, -1, 2, attn.head_dim // 2)
     return torch.cat([rows[:2].transpose(2, 3).flatten(), rows[2].flatten()])
 
 
-def turned_projections(attn: Any, hidden: Tensor, order: Tensor, angle: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys and values of [b, n, H], each [b, n, heads, d], turned by the ``angle`` of their positions."""
-    return _turned(_projected(attn, hidden, order), angle, 2)
+def rotated_projections(attn: Any, hidden: Tensor, order: Tensor, angle: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values of [b, n, H], each [b, n, heads, d], rotated by the ``angle`` of their positions."""
+    return _rotated(_projected(attn, hidden, order), angle, 2)
 
 
-def _turned(x: Tensor, angle: Tensor, count: int) -> tuple[Tensor, ...]:
-    """The m parts [b, n, h, d] of x [b, n, m, h, d], the first ``count`` of them turned, in float32 at least."""
-    return tuple(part.to(x.dtype) for part in _Turned.apply(x.to(angle.dtype.to_real()), angle, count))
+def _rotated(x: Tensor, angle: Tensor, count: int) -> tuple[Tensor, ...]:
+    """The m parts [b, n, h, d] of x [b, n, m, h, d], the first ``count`` of them rotated, in float32 at least."""
+    return tuple(part.to(x.dtype) for part in _Rotated.apply(x.to(angle.dtype.to_real()), angle, count))
 
 
 def _projected(attn: Any, hidden: Tensor, order: Tensor) -> Tensor:
-    """Queries, keys and values, [b, n, 3, heads, d], those to be turned with their pairs side by side."""
+    """Queries, keys and values, [b, n, 3, heads, d], those to be rotated with their pairs side by side."""
     if _bare(attn.Wqkv) and hidden.shape[0] * hidden.shape[1] > _FEW:
         qkv = linear(hidden, *_in_order(attn.Wqkv, order))
     else:
@@ -175,17 +175,17 @@ def feed_forward(mlp: Any, hidden: Tensor) -> Tensor:
     return mlp.Wo(mlp.drop(torch.ops.aten.gelu_(signal).mul_(gate)))
 
 
-class _Turned(torch.autograd.Function):
-    """Rotary positions (Su et al. 2021): x [b, n, m, h, d] -> m times [b, n, h, d], of which the first are turned.
+class _Rotated(torch.autograd.Function):
+    """Rotary positions (Su et al. 2021): x [b, n, m, h, d] -> m times [b, n, h, d], of which the first are rotated.
 
     x is overwritten: the matrix product it comes from needs it no more.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, angle: Tensor, turned: int) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x: Tensor, angle: Tensor, rotated: int) -> tuple[Tensor, ...]:
         ctx.save_for_backward(angle)
-        ctx.turned = turned
-        _turn_(x[:, :, :turned], angle)
+        ctx.rotated = rotated
+        _rotate_(x[:, :, :rotated], angle)
         return x.unbind(2)
 
     @staticmethod
@@ -193,12 +193,12 @@ class _Turned(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         (angle,) = ctx.saved_tensors
         grad = torch.stack(grads, 2)
-        _turn_(grad[:, :, : ctx.turned], angle.conj())
+        _rotate_(grad[:, :, : ctx.rotated], angle.conj())
         return grad, None, None
 
 
-def _turn_(x: Tensor, angle: Tensor) -> None:
-    """Each pair (x_2i, x_2i+1) of [b, n, m, h, d] turned in place by its e^{i angle}, [b or 1, n, 1, d/2]."""
+def _rotate_(x: Tensor, angle: Tensor) -> None:
+    """Each pair (x_2i, x_2i+1) of [b, n, m, h, d] rotated in place by its e^{i angle}, [b or 1, n, 1, d/2]."""
     torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(angle[:, :, None])
 
 

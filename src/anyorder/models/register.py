@@ -2,7 +2,7 @@
 
 transformers has no entry point for third-party architectures, only ``AutoConfig.register``; to call it at once would
 make `import anyorder` (and `anyorder --help`) wait for transformers and torch. So we wait instead: when the
-registry's own module is imported, by whomever, our configuration is added to it. The configuration registers the
+registry's own module is imported, by any code, our configuration is added to it. The configuration registers the
 model on first use, not here: modeling_bert, which our model builds on, imports the registry itself.
 """
 

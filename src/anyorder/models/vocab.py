@@ -1,4 +1,4 @@
-"""A tokenizer for a checkpoint that ships nothing but vocab.txt, one token a line."""
+"""A tokenizer for a checkpoint that ships nothing but vocab.txt, one token per line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tokenizer_from_vocab(path: Path) -> PreTrainedTokenizerBase:
     entries = entries_of(path)
     vocab = {token: i for i, token in enumerate(entries)}
     if len(vocab) != len(entries):
-        raise AnyorderError(f"{path} lists a token twice: one token a line, each once")
+        raise AnyorderError(f"{path} lists a token twice: one token per line, each once")
     special: dict[str, Any] = {role: name for role, names in _ROLES.items() for name in names if name in vocab}
     missing = [role for role in _ROLES if role not in special]
     if missing:

@@ -54,7 +54,7 @@ def adaptive(
 
     Args:
         conditionals: The model.
-        block: Positions a block, drawn one after the other.
+        block: Positions per block, drawn one after the other.
         blocks: At most so many side by side.
         threshold: Largest dependence (total variation, 0..1) between positions of two blocks.
         sharpness: A position joins a block with probability ∝ dependence^sharpness; 0 is uniform blocks.
@@ -180,7 +180,7 @@ def grow(
 
 
 def _ties_of(tie: Tensor, position: Tensor) -> Tensor:
-    """[B, N] the ties of one position a row, none where it is -1."""
+    """[B, N] the ties of one position per row, none where it is -1."""
     index = position.clamp(min=0)[..., None].expand(-1, -1, tie.shape[2])
     return tie.gather(1, index).squeeze(1).double() * (position >= 0)
 

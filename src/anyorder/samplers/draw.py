@@ -18,8 +18,8 @@ from anyorder.types import Conditionals, Randomness
 # Scores in, scores out, over [R, V]: the signature of transformers' logits warpers (the ids are not used).
 Warper = Callable[[Tensor, Tensor], Tensor]
 
-# Answers (rows x positions x vocabulary) held at once: 256 MB of float32. On a CPU 16 MB a thread, which stay near its
-# caches and are hardly handed back to the system in between.
+# Answers (rows x positions x vocabulary) held at once: 256 MB of float32. On a CPU 16 MB per thread, which stay near
+# its caches and are hardly ever handed back to the system in between.
 _CELLS = 2**26
 _CELLS_CPU = 2**22
 # ... but never fewer rows than make a decent matrix product.

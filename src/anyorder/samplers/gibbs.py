@@ -31,13 +31,13 @@ def gibbs(
 ) -> Sampler[GibbsState]:
     """Draw S uniformly among the size-k sets of a row's free positions, mask it, resample x_S given x_S̄.
 
-    ``parallel`` draws Π_{i∈S} q(x_i | x_S̄), a product, as one forward pass of a transformer does it: 1 pass a
+    ``parallel`` draws Π_{i∈S} q(x_i | x_S̄), a product, as one forward pass of a transformer does it: 1 pass per
     step, exact for k = 1 only. ``sequential`` draws x_S exactly, position by position inside the block in a
-    uniformly random order (Algorithm 1 on S): k passes a step. With compatible conditionals the joint is
+    uniformly random order (Algorithm 1 on S): k passes per step. With compatible conditionals the joint is
     stationary for k = 1 and for ``sequential`` at any k; ``parallel`` at k > 1 has a stationary law of its own.
 
     A chain starts from the tokens it is given. Where a free position holds ``mask_id`` the chain has no state
-    yet: such a row spends its first steps filling its masks, k uniformly chosen ones a step in the given mode, and
+    yet: such a row spends its first steps filling its masks, k uniformly chosen ones per step in the given mode, and
     moves as a chain only once none is left (so a row of n masks starts from a draw of ⌈n/k⌉ steps).
 
     Args:

@@ -42,7 +42,7 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
 
     A step costs a row for the proposal and n - 1 for the energy of x': the term at i is the proposal's own, and the
     energy of x is kept. A proposal equal to x_i costs only its own row. As in Gibbs, rows that hold masks first fill
-    them one a step, in random order.
+    them one per step, in random order.
 
     Args:
         conditionals: The model.

@@ -56,7 +56,7 @@ def refine(
         steps: T.
         start: ``masks``: step 0 predicts everything from masks. ``random``: from tokens drawn uniformly among those
             the model allows; they are the first to be masked again. ``given``: from the tokens as they stand, each
-            as certain as its single-mask conditional makes it, to repair a draft (n more rows a text, once). The
+            as certain as its single-mask conditional makes it, to repair a draft (n more rows per text, once). The
             last two mask n (T - t) / (T + 1), so that something of the start is left to condition on.
         greedy: Take the most probable token, as the paper does; else draw.
         warper: Temperature, top-k and the like, when drawing.
@@ -113,7 +113,7 @@ def refine(
         # At least one, and every mask there is: a draft may come with some.
         count = (live.sum(1) * (steps - made) // stages).clamp(min=1)
         count = torch.maximum(count, (live & (tokens == conditionals.mask_id)).sum(1))
-        # Tokens nobody predicted go first, in random order: their rank lies below any log-probability.
+        # Tokens that were not predicted go first, in random order: their rank lies below any log-probability.
         rank = torch.where(torch.isneginf(certainty), keys - 1e9, certainty)
         positions = first_among(rank, live, count)
         masked = place(tokens, positions, conditionals.mask_id)

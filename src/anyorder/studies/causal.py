@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.models.load import usable_device
+from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,23 +18,26 @@ if TYPE_CHECKING:
 _LOGITS = 2**25  # logits held at once: 128 MB in float32
 
 
-def is_causal(path: str | Path) -> bool:
+def is_causal(path: str | Path, trust_remote_code: bool = False) -> bool:
     """Whether a checkpoint is a left-to-right model, by its configuration alone."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(str(path))
+        config = AutoConfig.from_pretrained(str(path), trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as error:
         raise AnyorderError(f"there is no model {path}: name a folder written by save_pretrained") from error
     return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
 
 
-def load_causal(path: str | Path) -> Any:
-    """A causal LM in float32, in eval mode."""
+def load_causal(path: str | Path, options: LoadOptions = LoadOptions()) -> Any:
+    """A causal LM in eval mode."""
     from transformers import AutoModelForCausalLM
 
+    said = options.keywords
+    device, pickle = usable_device(said.pop("device")), said.pop("allow_pickle")
     try:
-        return AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32, use_safetensors=True).eval()
+        model = AutoModelForCausalLM.from_pretrained(str(path), use_safetensors=None if pickle else True, **said)
+        return model.to(device).eval()
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise AnyorderError(f"cannot load {path}, which must be a causal LM such as GPT-2: {reason}") from error
@@ -54,11 +59,11 @@ def causal_terms(model: Any, tokens: Tensor, free: Tensor, pad_id: int | None) -
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
     rows = max(1, _LOGITS // (tokens.shape[1] * model.config.vocab_size))
     for part in torch.arange(len(tokens)).split(rows):
-        x = tokens[part]
+        x = tokens[part].to(model.device)
         attention = torch.ones_like(x) if pad_id is None else (x != pad_id).long()
         logits = model(input_ids=x, attention_mask=attention).logits[:, :-1].float()
         of_token = logits.log_softmax(-1).gather(-1, x[:, 1:, None])[..., 0]
-        answer[part, 1:] = of_token.double()
+        answer[part, 1:] = of_token.double().cpu()
     return answer.where(free, 0.0)
 
 
@@ -70,10 +75,10 @@ def causal_sample(
     ban = torch.tensor(sorted(set(banned)), dtype=torch.long)
     tokens, new, cache = [start], start, None
     for _ in range(length):
-        out = model(input_ids=new, past_key_values=cache, use_cache=True)
+        out = model(input_ids=new.to(model.device), past_key_values=cache, use_cache=True)
         cache = out.past_key_values
         # float64: in float32 the tail of a large vocabulary is rounded away, which sharpens the distribution.
-        p = out.logits[:, -1].double().index_fill(-1, ban, -torch.inf).softmax(-1)
+        p = out.logits[:, -1].double().cpu().index_fill(-1, ban, -torch.inf).softmax(-1)
         new = torch.multinomial(p, 1, generator=generator)
         tokens.append(new)
     return torch.cat(tokens, 1)

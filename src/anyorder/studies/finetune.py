@@ -27,6 +27,7 @@ def finetune(
     length: int,
     predict_padding: bool,
     seed: int,
+    device: str | None = None,
     quiet: bool = True,
 ) -> Path:
     """Train ``model`` further on ``train_files`` with its own objective and optimiser; returns the result's folder.
@@ -43,6 +44,7 @@ def finetune(
         length: Tokens of a row.
         predict_padding: Fill rows up with [PAD] that is attended to and predicted, as the paper's Table 3 does.
         seed: Of the order of texts and the masks.
+        device: Where it is trained; the GPU if there is one, else the CPU.
         quiet: No progress bar.
     """
     base = pretraining_recipe(model)
@@ -78,7 +80,7 @@ def finetune(
             starts=(0,),
             decay=(1.0,),
         ),
-        run=replace(RunRecipe(), checkpoint_every=max(50, steps // 4), keep=1, threads=base.run.threads),
+        run=replace(RunRecipe(), checkpoint_every=max(50, steps // 4), keep=1, threads=base.run.threads, device=device),
     )
     from anyorder.training.trainer import train
 

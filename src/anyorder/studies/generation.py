@@ -21,6 +21,7 @@ from anyorder.metrics.text import adjacent_repeats, distinct_n, repetition_n, un
 from anyorder.stats import to_json
 from anyorder.studies.causal import causal_sample, load_causal
 from anyorder.tasks.generate import BATCH, generations, plan
+from anyorder.tasks.options import LoadOptions
 from anyorder.tasks.pieces import affixes
 from anyorder.text.vocabulary import vocabulary
 from anyorder.training.data import documents
@@ -124,9 +125,11 @@ def masked_writers(
             yield writer(sampler, count, steps=count, **block)
 
 
-def causal_writer(name: str, path: Path, *, length: int, seed: int = 0, batch: int = BATCH) -> Writer:
+def causal_writer(
+    name: str, path: Path, options: LoadOptions = LoadOptions(), *, length: int, seed: int = 0, batch: int = BATCH
+) -> Writer:
     """A causal model that writes left to right with its key-value cache; arguments as :func:`masked_writers`."""
-    model, tokenizer = load_causal(path), load_tokenizer(path)
+    model, tokenizer = load_causal(path, options), load_tokenizer(path, options.trust_remote_code)
     before, _ = affixes(tokenizer)
     # The support of the masked writers: nothing that is never text.
     never = vocabulary(tokenizer, model.config.vocab_size).special.nonzero().squeeze(1).tolist()

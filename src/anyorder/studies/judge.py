@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +13,7 @@ from anyorder.errors import AnyorderError
 from anyorder.metrics.text import unigram_entropy
 from anyorder.stats import perplexity, to_json
 from anyorder.studies.causal import causal_terms, load_causal
+from anyorder.tasks.options import LoadOptions
 from anyorder.training.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -79,6 +80,6 @@ class Judge:
         return GenerativePerplexity(*perplexity(log_probs, counts), entropy, sum(counts), len(rows))
 
 
-def load_judge(path: str | Path) -> Judge:
-    """A causal language model (GPT) from a folder or a Hugging Face name."""
-    return Judge(load_causal(path), load_tokenizer(path))
+def load_judge(path: str | Path, options: LoadOptions = LoadOptions()) -> Judge:
+    """A causal language model (GPT) from a folder or a Hugging Face name; in float32 always, since it measures."""
+    return Judge(load_causal(path, replace(options, dtype="float32")), load_tokenizer(path, options.trust_remote_code))

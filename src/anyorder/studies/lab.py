@@ -56,7 +56,7 @@ def mixing_study(world: World, blocks: list[int], kernels: list[str], seed: int 
 
 
 REPEATS = 200  # fits of an experiment
-_AFFORDABLE = 1e12  # operations of an experiment nobody asked for: half a minute
+_AFFORDABLE = 1e12  # operations of an experiment run by default: half a minute
 
 
 @dataclass(frozen=True)

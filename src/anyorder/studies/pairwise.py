@@ -42,7 +42,7 @@ def run(
         if index < len(journal.records):
             done = journal.records[index]
             if (done["line"], done["positions"]) != (example.line, list(example.positions)):
-                raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to begin anew")
+                raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to start over")
             continue
         began = time.perf_counter()
         with torch.inference_mode():

@@ -19,6 +19,7 @@ from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import perplexity, to_json
 from anyorder.studies.causal import causal_terms, is_causal, load_causal
+from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -39,7 +40,7 @@ class Perplexity:
             estimated), or ``causal``.
         padding: ``masked`` ([PAD] is not attended to) or ``predicted`` ([PAD] is a word like any other).
         counted: ``words``, or ``words and padding``: the tokens whose log-probabilities are averaged.
-        perplexity: exp of the mean negative log-probability a token, with its 95 % interval ``low`` to ``high``.
+        perplexity: exp of the mean negative log-probability per token, with its 95 % interval ``low`` to ``high``.
         texts: contexts.
         tokens: counted tokens.
         passes: rows sent through the model.
@@ -113,20 +114,22 @@ def evaluate(
     samples: int = 16,
     limit: int | None = None,
     seed: int = 0,
+    load: LoadOptions = LoadOptions(),
     progress: Progress | None = None,
 ) -> list[Perplexity]:
     """All perplexities of one model: sequential, and for a masked model random by each method of ``random``."""
     from anyorder.training.tokenizer import load_tokenizer
 
-    if is_causal(path):
-        rows = contexts(test, load_tokenizer(path), unit=unit, length=length, padding=padding, limit=limit)
-        model = load_causal(path)
+    if is_causal(path, load.trust_remote_code):
+        tokenizer = load_tokenizer(path, load.trust_remote_code)
+        rows = contexts(test, tokenizer, unit=unit, length=length, padding=padding, limit=limit)
+        model = load_causal(path, load)
         jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, rows.pad_id), 1)]
     else:
         import anyorder
         from anyorder.conditionals.mlm import ModelConditionals
 
-        lm = anyorder.load(str(path))
+        lm = anyorder.load(str(path), **load.keywords)
         rows = contexts(test, lm.tokenizer, unit=unit, length=length, padding=padding, limit=limit)
         # Not the facade's conditionals: whether [PAD] is attended to is what is measured here.
         q = ModelConditionals(lm.model, mask_id=lm.conditionals.mask_id, pad_id=rows.pad_id, max_length=lm.max_length)

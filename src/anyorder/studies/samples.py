@@ -1,4 +1,4 @@
-"""What a model card shows rather than claims: figures on held-out text, and samples that nobody selected.
+"""What a model card shows rather than claims: figures on held-out text, and unselected samples.
 
 Held-out blocks are taken evenly spread over the validation part, blanks where a seeded generator puts them, and seeds
 count from 0: nothing here looks at what comes out.

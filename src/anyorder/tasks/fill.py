@@ -147,7 +147,6 @@ def fill(
     for number, cut in enumerate(cuts if method != "beam" else ()):
         told = partial(tell, before=number, parts=len(cuts))
         if method == "joint":
-            # A caller's order or beam says nothing here: the distribution is explicit.
             found.append(by_joint(lm.conditionals, cut, fits, top, options.tail, told))
         else:
             noise = Seeds(options.seed, ((cut.number, i) for i in range(options.samples)))

@@ -139,6 +139,9 @@ def plan(
     sampler: str | None = None,
     block: int | None = None,
     mode: str | None = None,
+    blocks: int | None = None,
+    threshold: float | None = None,
+    sharpness: float | None = None,
     influence: str | None = None,
     pairs: bool = False,
     schedule: str | None = None,
@@ -162,7 +165,8 @@ def plan(
     if samples < 1:
         raise AnyorderError(f"at least one sample is needed, not {samples}")
     of_sampler = {
-        "order": order, "steps": steps, "block": block, "mode": mode, "influence": influence, "pairs": pairs,
+        "order": order, "steps": steps, "block": block, "mode": mode, "blocks": blocks,
+        "threshold": threshold, "sharpness": sharpness, "influence": influence, "pairs": pairs,
         "schedule": schedule, "epsilon": epsilon, "start": start, "draft": draft,
     }  # fmt: skip
     name, options = options_of(sampler, of_sampler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, ClassVar
 
 from anyorder.errors import AnyorderError
 from anyorder.options import Options, option, seed_option
@@ -11,11 +12,36 @@ from anyorder.tasks.samplers import REGISTRY, SAMPLERS, options_of
 
 # auto: in order where the model was trained for it and the method goes token by token, else in full.
 READINGS = ("auto", "full", "ordered", "ordered-untrained")
+TAIL = "ask only for the rows that carry mass, until the mass of all other pairs is known to within this much."
 UNKNOWN = "Let words the tokenizer cannot represent stand as unknown tokens."
 READING = (
     "How token-by-token methods (any-order, chain) read the model: ordered (each token once: fast, for models trained "
     "for it), full (the whole text for every token), ordered-untrained (insist), or auto: ordered if it was trained so."
 )
+
+
+@dataclass(frozen=True)
+class LoadOptions(Options):
+    """How a model is read; of :func:`anyorder.load`."""
+
+    PANEL: ClassVar[str] = "Model"
+
+    device: str | None = option(None, "Where the model runs: cpu, cuda, cuda:1, mps. The CPU if absent.")
+    dtype: str = option(
+        "float32",
+        "float32, bfloat16 or float16. The shorter ones are for drawing: they move log-probabilities.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    allow_pickle: bool = option(False, "Also read .bin checkpoints; only for files you trust.")
+    trust_remote_code: bool = option(False, "Run code that comes with the checkpoint; only for authors you trust.")
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of :func:`anyorder.load`."""
+        import torch
+
+        names = ("device", "allow_pickle", "trust_remote_code")
+        return {name: getattr(self, name) for name in names} | {"dtype": getattr(torch, self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -31,15 +57,13 @@ class FillOptions(Options):
     )
     order: str | Sequence[int] = option(
         "confidence",
-        "Of beam and sample: confidence, entropy, left-to-right, right-to-left, random, or given:2,1,3 (unknown "
+        "beam and sample: confidence, entropy, left-to-right, right-to-left, random, or given:2,1,3 (unknown "
         "tokens counted from 1).",
         kind=str,
     )
-    beam: int = option(16, "Width of the beam.", least=1)
-    samples: int = option(64, "Draws of the method sample.", least=1)
-    tail: float | None = option(
-        None, "The method joint: ask only for rows that carry mass, until this much is left.", above=0, below=1
-    )
+    beam: int = option(16, "beam: its width.", least=1)
+    samples: int = option(64, "sample: how many draws.", least=1)
+    tail: float | None = option(None, f"joint: {TAIL}", above=0, below=1)
     seed: int = seed_option()
     whole_words: bool = option(
         True, "A blank that stands as a word begins with a piece that begins one.", "--whole-words/--any-pieces"
@@ -49,8 +73,12 @@ class FillOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tail is not None and self.method != "joint":
-            raise AnyorderError(f"the method {self.method!r} has no tail: leave it out, or choose --method joint")
+        owners = {"order": ("beam", "sample"), "beam": ("beam",), "samples": ("sample",), "tail": ("joint",)}
+        defaults = {one.name: one.default for one in fields(self)}
+        for name, methods in owners.items():
+            if self.method not in methods and getattr(self, name) != defaults[name]:
+                remedy = f"leave it out, or choose --method {' or '.join(methods)}"
+                raise AnyorderError(f"the method {self.method!r} has no {name}: {remedy}")
 
 
 @dataclass(frozen=True)
@@ -112,12 +140,7 @@ class JointOptions(Options):
         choices=PAIR_METHODS,
     )
     _: KW_ONLY
-    tail: float | None = option(
-        None,
-        "Ask only for rows that carry mass; the mass outside is known to this precision (ag, mlm).",
-        above=0,
-        below=1,
-    )
+    tail: float | None = option(None, f"ag and mlm: {TAIL}", above=0, below=1)
     special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
     allow_unknown: bool = option(False, UNKNOWN)
     seed: int = option(0, "For scripts that pass one everywhere: a joint is computed, nothing is random.", least=0)
@@ -156,6 +179,9 @@ class GenerateOptions(Options):
     steps: int | None = option(None, SAID["steps"], "-k", least=1)
     block: int | None = option(None, SAID["block"], least=1)
     mode: str | None = option(None, SAID["mode"])
+    blocks: int | None = option(None, SAID["blocks"], least=1)
+    threshold: float | None = option(None, SAID["threshold"], least=0, most=1)
+    sharpness: float | None = option(None, SAID["sharpness"], least=0)
     influence: str | None = option(None, SAID["influence"])
     pairs: bool = option(False, SAID["pairs"])
     schedule: str | None = option(None, SAID["schedule"])

@@ -65,7 +65,7 @@ class Drawn:
 
 
 def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size: int = 2, each: int = 1) -> Drawn:
-    """``n`` examples from lines of a file in random order, ``each`` a line; fewer if the file has fewer usable lines.
+    """``n`` examples from lines of a file in random order, ``each`` per line; fewer if the file has fewer usable lines.
 
     Which pair a line gives depends on the line and the seed only, so that runs of different length share examples.
     """
@@ -97,7 +97,7 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size:
     if not examples:
         raise AnyorderError(
             f"{path} has no line with {size} tokens to mask ({counts['empty']} empty, {counts['short']} too short, "
-            f"{counts['long']} too long for the model): give a file with a sentence a line"
+            f"{counts['long']} too long for the model): give a file with one sentence per line"
         )
     return Drawn(examples, **counts)
 

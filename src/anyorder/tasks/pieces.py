@@ -46,7 +46,7 @@ def pieces(
         tokenizer: The model's.
         texts: Any strings.
         max_length: Tokens of one row, special ones included.
-        stride: New tokens a window; half a row if None.
+        stride: New tokens per window; half a row if None.
         strict: Refuse texts that are too long instead.
         first: The number of the first text in error messages.
     """
@@ -90,7 +90,7 @@ def windows(
         before: Special tokens in front of every row.
         after: Special tokens behind every row.
         room: Tokens a row takes beside the special ones.
-        step: New tokens a further row.
+        step: New tokens of each further row.
         given: Tokens that are observed and not scored.
         text: The number of the text.
     """

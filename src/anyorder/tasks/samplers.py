@@ -211,12 +211,18 @@ class Adaptive(SamplerOptions):
 
     steps: int | None = option(None, _STEPS)
     block: int | None = option(None, _BLOCK)
+    blocks: int = option(4, "adaptive: at most so many blocks side by side in one step.")
+    threshold: float = option(
+        0.05, "adaptive: largest dependence between two blocks (0 to 1); 0 never lets any through."
+    )
+    sharpness: float = option(8.0, "adaptive: a token joins a block with probability ∝ dependence^sharpness.")
     influence: str = option("tokens", "What adaptive measures dependence by: tokens or attention.")
     draft: str | None = option(None, _DRAFT)
 
     def __post_init__(self) -> None:
         _positive(self.steps, "steps", "one step")
         _positive(self.block, "block", "a block of one token")
+        _positive(self.blocks, "blocks", "one block")
         choose(self.influence, INFLUENCES, "influence")
 
     def make(self, task: Task) -> Made:
@@ -225,7 +231,10 @@ class Adaptive(SamplerOptions):
 
         block = self.block or 2
         influence = task.attention() if self.influence == "attention" else None
-        sampler = adaptive(task.conditionals, block=block, influence=influence, warper=task.warper)
+        sampler = adaptive(
+            task.conditionals, block=block, blocks=self.blocks, threshold=self.threshold, sharpness=self.sharpness,
+            influence=influence, warper=task.warper,
+        )  # fmt: skip
         return Made(sampler, _chain_steps(task, self.steps, block, sweeps=1, name="adaptive"))
 
 

@@ -109,7 +109,7 @@ class Method:
 
     @property
     def repeats(self) -> int:
-        """Masks or orders a text."""
+        """Masks or orders per text."""
         return self.samples or (16 if self.name == "bound" else 1)
 
     def rows(self, piece: Piece) -> int:

@@ -21,7 +21,7 @@ _GAP = re.compile(r"(?<!\S)(?:\.\.\.|…)(?!\S)")
 _LETTER_GAP = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _ENDS = (".", "!", "?")
 DEFAULT_LENGTH = 64
-_LINE = 8  # tokens a line of an acrostic, unless a length is given
+_LINE = 8  # tokens per line of an acrostic, unless a length is given
 _SHORTEST_LINE = 3  # a first word, something, and a full stop
 
 

@@ -1,7 +1,7 @@
 """Which block is number i of the endless training stream: a function of (seed, i), whatever was read before.
 
-Without weights all blocks come in random order, anew each epoch. With weights, file f has its share w_f of every
-thousand consecutive blocks, and its own blocks come in random order, anew each time they are through.
+Without weights all blocks come in a new random order in each epoch. With weights, file f has its share w_f of every
+thousand consecutive blocks, and its own blocks come in random order, a new one after each pass over them.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _depth(name: str) -> int | None:
 def rate(recipe: OptimRecipe, step: int) -> float:
     """Factor on every learning rate at ``step``: linear warm-up, then the decay named in the recipe.
 
-    Each of ``recipe.starts`` begins this anew, as one goes on with a model whose rate had already fallen (Wen et al.
+    Each of ``recipe.starts`` begins this again, to continue a model whose rate had already fallen (Wen et al.
     2024 call it WSD-S: what was learned while it fell is not thrown away).
     """
     part = bisect_right(recipe.parts, step) - 1

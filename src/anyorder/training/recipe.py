@@ -75,8 +75,8 @@ class OptimRecipe:
 
     name: str = "adamw"  # adamw, lamb, muon
     steps: int = 1000
-    batch: int = 32  # sequences a step, over all processes and micro-batches
-    micro_batch: int = 32  # sequences a forward pass in one process
+    batch: int = 32  # sequences per step, over all processes and micro-batches
+    micro_batch: int = 32  # sequences per forward pass in one process
     lr: float = 1.5e-3
     muon_lr: float = 1e-2
     momentum: float = 0.95  # Muon's
@@ -111,6 +111,7 @@ class RunRecipe:
     log_every: int = 10
     compile: bool = False
     threads: int = 0  # 0: torch's choice
+    device: str | None = None  # cpu, cuda, cuda:1, mps; None: the GPU if there is one, each process its own
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ def differences(one: Recipe, other: Recipe, done: int) -> list[str]:
     """The settings that decide the result and differ, as ``key: a -> b``; `run` and `output` do not decide it.
 
     Nor is it a difference if the rates, or the share of texts read in order, part only after the ``done`` steps of
-    ``one``: a run at its full rate may be made longer or shorter, and a finished one may start anew.
+    ``one``: a run at its full rate may be made longer or shorter, and a finished one may start its schedule again.
     """
     if _same_rates(one.optim, other.optim, done):
         one = dataclasses.replace(one, optim=_with(one.optim, other.optim, _SCHEDULE))

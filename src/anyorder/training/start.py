@@ -134,7 +134,7 @@ class Start:
         )
 
     def _from_encoder(self, given: Encoder) -> PreTrainedModel:
-        """The model that ``init`` names, with the run's tokenizer; what it has no weights for starts anew."""
+        """The model that ``init`` names, with the run's tokenizer; what it has no weights for is initialised."""
         model, new = given.model, given.missing
         if self.tokenizer.get_vocab() != given.tokenizer.get_vocab():
             model, carried = transplant(model, given.tokenizer, self.tokenizer, new)

@@ -64,8 +64,8 @@ def _alphabet(texts: list[str], vocab_size: int) -> list[str]:
     return sorted(letters[: max(32, min(256, vocab_size // 8))])
 
 
-def load_tokenizer(path: str | Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(path: str | Path, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint folder or a Hugging Face name."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(path))
+    return AutoTokenizer.from_pretrained(str(path), trust_remote_code=trust_remote_code)

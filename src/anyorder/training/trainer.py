@@ -23,6 +23,7 @@ from transformers.utils.logging import disable_progress_bar
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
 from anyorder.models.layers import first_position
+from anyorder.models.load import usable_device
 from anyorder.models.ordered import TRAINED
 from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
@@ -82,7 +83,8 @@ class _Run:
         start = Start(recipe, found, data_dir, rank == 0, self._wait, quiet)
         self.tokenizer = start.tokenizer
         blocks = start.blocks
-        self.device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
+        usual = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+        self.device = usable_device(recipe.run.device or usual)
         self.model = start.model()
         self.batches = Batches(recipe, self.tokenizer, blocks, first_position(self.model))
         if recipe.data.pack:
