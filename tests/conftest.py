@@ -33,3 +33,17 @@ def tiny_lm(tiny_checkpoint: Path) -> Any:
     import anyorder
 
     return anyorder.load(str(tiny_checkpoint))
+
+
+@pytest.fixture
+def tokenised(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The characters of every text that the tiny model's tokenizer is given from here on."""
+    kind, seen = type(tiny_lm.tokenizer), []
+    real = kind.__call__
+
+    def call(self: Any, text: Any, *args: Any, **options: Any) -> Any:
+        seen.extend(map(len, [text] if isinstance(text, str) else text))
+        return real(self, text, *args, **options)
+
+    monkeypatch.setattr(kind, "__call__", call)
+    return seen

@@ -127,17 +127,23 @@ def test_an_unreadable_file(command: Any, no_model: None, monkeypatch: pytest.Mo
     one_line(command("score", "texts.txt"), "Permission denied")
 
 
-def test_a_hub_out_of_reach_is_noticed_at_once(tmp_path: Path) -> None:
-    """A port on which nothing listens stands in for a network that is down."""
+def test_a_hub_out_of_reach_is_noticed_without_retries(tmp_path: Path) -> None:
+    """A port on which nothing listens stands in for a network that is down; whoever retries sleeps in between."""
     environment = {k: v for k, v in os.environ.items() if k not in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")}
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
-    code = "import time; t = time.time(); from anyorder.models.hub import check_available as c\n"
-    code += "try: c('bert-base-cased')\nexcept Exception as error: print(time.time() - t, error)"
+    code = """
+import time
+time.sleep = lambda _: print("slept")
+from anyorder.models.hub import check_available
+try:
+    check_available("bert-base-cased")
+except Exception as error:
+    print(error)
+"""
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    seconds, message = done.stdout.split(" ", 1)
-    assert "not reachable" in message
-    assert "connect once" in message
-    assert float(seconds) < 20  # retrying takes 45 on a quiet machine
+    assert "not reachable" in done.stdout
+    assert "connect once" in done.stdout
+    assert "slept" not in done.stdout
 
 
 def test_lm_eval_without_its_extra(command: Any, no_model: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def test_json_is_the_list_python_gives(command, tiny_lm):
     assert json.loads(out) == [c.to_dict() for c in tiny_lm.fill("The ___ sat on the ___.", top=3)]
 
 
-def test_plain_output_is_a_line_a_completion(command):
+def test_plain_output_is_one_line_per_completion(command):
     status, out, _ = command("The ___ sat on the ___.", "--top", "4", "--method", "sample", "--seed", "2")
     assert status == 0
     header, *lines = out.splitlines()

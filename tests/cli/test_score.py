@@ -41,7 +41,7 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def test_jsonl_has_one_result_a_line_in_input_order(tiny_lm: Any, tmp_path: Path) -> None:
+def test_jsonl_has_one_result_per_line_in_input_order(tiny_lm: Any, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in run(write(tmp_path / "in.txt", LINES), "--json").splitlines()]
     assert [row["text"] for row in rows] == LINES
     for row, expected in zip(rows, tiny_lm.score(LINES), strict=True):

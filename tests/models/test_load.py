@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +112,6 @@ def test_a_checkpoint_of_bert_for_pretraining_has_a_head(tmp_path: Path) -> None
     BertForPreTraining(tiny_model("bert").config).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     assert anyorder.load(tmp_path).max_length == 64
-
-
-@bundled
-def test_the_bundled_model_loads_within_a_second() -> None:
-    script = (
-        "import time, torch, transformers, anyorder, anyorder.models.load, anyorder.conditionals\n"
-        "from transformers import AutoModelForMaskedLM, AutoTokenizer, ModernBertForMaskedLM\n"
-        "t = time.process_time(); anyorder.load(); print(time.process_time() - t)"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 1.0
 
 
 # -- what it refuses ---------------------------------------------------------------------------------------------------
@@ -237,9 +223,7 @@ def test_no_bundled_model() -> None:
 
 
 def test_refusals_come_before_the_weights_are_read(folder: Path) -> None:
-    """A wrong kind of model is refused at once, not after gigabytes."""
+    """A wrong kind of model is refused before its weights, which may be gigabytes: here they cannot be read."""
     change_config(folder, is_decoder=True)
     (folder / "model.safetensors").write_bytes(b"")
-    start = time.perf_counter()
     refused(folder, "not a masked LM")
-    assert time.perf_counter() - start < 5

@@ -80,7 +80,7 @@ def test_dropout_is_that_of_transformers() -> None:
     torch.testing.assert_close(Layer(layer, last=False)(hidden, asked=None, **given), slow, atol=1e-5, rtol=1e-5)
 
 
-def test_half_precision_keeps_its_dtype_and_turns_in_single_precision() -> None:
+def test_half_precision_keeps_its_dtype_and_rotates_in_single_precision() -> None:
     """As transformers does: in bfloat16 a turn by hundreds of positions would be lost."""
     model = tiny_model("modernbert").bfloat16()
     with torch.no_grad():

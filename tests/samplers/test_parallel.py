@@ -111,7 +111,7 @@ def test_one_step_draws_the_product_of_the_marginals(table):
     assert empirical_tv(table, out, 10).value > 2 * base.value, "which is not the joint"
 
 
-def test_one_blank_a_step_in_a_random_order_is_algorithm_1(table):
+def test_one_blank_per_step_in_a_random_order_is_algorithm_1(table):
     one = run(parallel(table, steps=5, commit="random"), *blanks(table, 30), generator=_g()).tokens
     assert torch.equal(one, run(any_order(table), *blanks(table, 30), generator=_g()).tokens)
 

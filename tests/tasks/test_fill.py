@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -306,16 +305,14 @@ def test_bad_input_is_one_line(tiny_lm, text, options, says):
     assert "\n" not in str(caught.value)
 
 
-def test_a_megabyte_is_answered_at_once(tiny_lm):
-    tiny_lm.fill("the ___")
-    start = time.perf_counter()
+def test_a_megabyte_is_answered_without_tokenising_it(tiny_lm, tokenised):
     for text in ("the cat ___ " * 90_000, "_" * 1_000_000, "x" * 1_000_000, "___ " * 250_000):
         if text.startswith("__") and " " not in text:
             assert len(tiny_lm.fill(text)) == 5  # a very long blank is one blank
             continue
         with pytest.raises(AnyorderError):
             tiny_lm.fill(text)
-    assert time.perf_counter() - start < 3
+    assert max(tokenised) < 100
 
 
 def test_unknown_words_may_be_let_stand(tiny_lm):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -124,7 +123,7 @@ def test_scattered_words_keep_their_order_and_stay_whole(tiny_lm):
     assert len(placed) > 1
 
 
-def test_an_acrostic_has_a_line_a_letter(tiny_lm):
+def test_an_acrostic_has_one_line_per_letter(tiny_lm):
     (one,) = tiny_lm.generate(acrostic="CAT", length=18, seed=3)
     lines = one.text.split("\n")
     assert [line[0] for line in lines] == ["c", "a", "t"]  # the vocabulary has no capitals
@@ -137,7 +136,7 @@ def test_orders_by_number_are_the_orders_by_name(tiny_lm):
     assert tiny_lm.generate(length=5, order="right-to-left") == tiny_lm.generate(length=5, order="given:5,4,3,2,1")
 
 
-def test_stream_shows_one_token_more_a_step(tiny_lm):
+def test_stream_shows_one_more_token_per_step(tiny_lm):
     mask = tiny_lm.conditionals.mask_id
     left = []
     for state, info in tiny_lm.stream("The ___ sat on the ___{2}.", samples=2):
@@ -205,13 +204,12 @@ def test_texts_come_as_batches_finish(tiny_lm):
         ({"scatter": "the cat " * 120_000}, "characters"),
     ],
 )
-def test_bad_input_is_one_line_at_once(tiny_lm, options, says):
-    start = time.perf_counter()
+def test_bad_input_is_one_line_and_long_texts_are_not_tokenised(tiny_lm, tokenised, options, says):
     with pytest.raises(AnyorderError) as caught:
         tiny_lm.generate(**options)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert time.perf_counter() - start < 2
+    assert max(tokenised, default=0) < 1000
 
 
 def test_json_has_the_agreed_fields():

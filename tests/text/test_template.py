@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,12 +145,11 @@ def test_words_the_tokenizer_cannot_represent_are_named(tokenizers):
     assert len(layout(("the zebra ", ""), (1,), words, 64, allow_unknown=True).slots) == 1
 
 
-def test_too_long_is_said_before_and_after_tokenising(tokenizers):
+def test_too_long_is_said_before_and_after_tokenising(tokenizers, monkeypatch):
     tokenizer = tokenizers["wordpiece"]
     words = vocabulary(tokenizer, len(tokenizer))
     with pytest.raises(AnyorderError, match="holds 16"):
         layout(("the fox " * 20, ""), (1,), words, 16)
-    start = time.perf_counter()
+    monkeypatch.setattr(type(tokenizer), "__call__", lambda *_, **__: pytest.fail("tokenised"))
     with pytest.raises(AnyorderError, match="1,000,000 characters"):
-        check_length("a" * 1_000_000 + " ___"[:0], words, 512)
-    assert time.perf_counter() - start < 0.5
+        check_length("a" * 1_000_000, words, 512)

@@ -72,7 +72,7 @@ def test_pmlm_is_aplm(n, kind):
     assert (n + 1) * pmlm == pytest.approx(aplm(conditionals, x), abs=1e-9)
 
 
-def test_the_bound_is_equation_8_a_token():
+def test_the_bound_is_equation_8_per_token():
     n = 4
     table = random_joint(G().manual_seed(3), 3, n)
     x = torch.tensor([0, 2, 1, 1])

@@ -118,7 +118,7 @@ def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path):
         env=ONE_THREAD,
         check=True,
         capture_output=True,
-        timeout=240,
+        timeout=900,
     )
     train(load_recipe(path, [f"output={tmp_path / 'one'}"]), data_dir=corpus, quiet=True)
     one, two = weights(tmp_path / "one" / "final"), weights(tmp_path / "two" / "final")

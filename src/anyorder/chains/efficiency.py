@@ -21,8 +21,6 @@ from anyorder.chains.transition import Array
 from anyorder.errors import AnyorderError
 from anyorder.masking.priors import Prior, log_count
 
-LOSSES = ("block", "token")
-
 
 @dataclass(frozen=True)
 class Efficiency:

@@ -95,7 +95,7 @@ def decoding_law(table: Table, schedule: list[int], temperature: float = 1.0) ->
             conditionals[t, given] = np.divide(q, total, out=uniform, where=np.broadcast_to(total > 0, q.shape))
         return conditionals[t, given]
 
-    # The law of the first groups depends on the set committed so far, not on its order: one table a set.
+    # The law of the first groups depends on the set committed so far, not on its order: one table per set.
     laws: dict[frozenset[int], Array] = {frozenset(): np.ones([1] * n)}
     for size in schedule:
         after: dict[frozenset[int], Array] = {}

@@ -12,13 +12,13 @@ from scipy.sparse import csgraph
 from anyorder.chains.transition import Array, Matrix
 from anyorder.errors import AnyorderError
 
-# State reduction is exact to the last digit of every entry but costs a Python step a state; beyond this, LU.
+# State reduction is exact to the last digit of every entry but costs one Python step per state; beyond this, LU.
 _GTH_STATES = 1500
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Where a chain can go for ever."""
+    """Where a chain ends up."""
 
     classes: list[NDArray[np.int64]]  # the closed communicating classes, largest first
     period: int  # the longest period of a closed class; 1 is aperiodic

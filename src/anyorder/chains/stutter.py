@@ -22,7 +22,7 @@ class Stutter:
     """How often neighbours are equal, under the truth and under a way of decoding."""
 
     coupling: float
-    method: str  # "decode" from masks in ``steps``, or "gibbs" run for ever with blocks of ``block`` in parallel
+    method: str  # "decode" from masks in ``steps``, or "gibbs" run forever with blocks of ``block`` in parallel
     steps: int | None
     block: int | None
     temperature: float
@@ -41,7 +41,7 @@ def stutter_share(table: Table, p: Array) -> float:
 
 
 def stutter_rates(n: int, couplings: list[float], steps: list[int], temperatures: list[float]) -> list[Stutter]:
-    """The toy's exact stutter by coupling, decoding steps and temperature, and of parallel Gibbs run for ever."""
+    """The toy's exact stutter by coupling, decoding steps and temperature, and of parallel Gibbs run forever."""
     found = []
     for coupling in couplings:
         table = make_world("shift", n=n, coupling=coupling).table

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, print_json, progress
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable, table
 from anyorder.studies.options import CompareOptions
@@ -45,8 +45,9 @@ def compare(
     elif len(given) == 2:
         _two(given[0], given[1], methods, model, json)
     else:
-        found = f"{len(given)} sentence{'' if len(given) == 1 else 's'}"
-        raise AnyorderError(f"{found} given: give two, in quotes, or files of pairs with --data")
+        raise AnyorderError(
+            f"{count(len(given), 'sentence')} given: give two, in quotes, or files of pairs with --data"
+        )
 
 
 def _two(a: str, b: str, methods: list[ScoreOptions], model: ModelOptions, json: bool) -> None:

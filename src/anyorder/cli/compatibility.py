@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress, said_of
 from anyorder.show.printable import printable, table
 from anyorder.studies.options import CompatibilityOptions
 
@@ -47,9 +47,7 @@ def compatibility(
         print_json({"rows": rows, "summary": summary, "settings": settings})
     else:
         _print(rows, summary)
-        print(
-            "Special tokens: " + ("in, as in the paper." if options.special_tokens else "left out (--special-tokens).")
-        )
+        print("Special tokens: " + said_of(options.special_tokens))
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -36,6 +37,8 @@ def mixing(options: MixingOptions, plot: PlotOption = None, json: JsonOption = F
     check_plot_path(plot)
     from anyorder.chains.kernels import KERNELS
     from anyorder.chains.worlds import parse_blocks
+    from anyorder.show.lab_plot import plot_mixing
+    from anyorder.show.lab_table import show_mixing
     from anyorder.studies.lab import mixing_study
 
     kernels = [choose(name.strip(), KERNELS, "kernel") for name in options.kernel.split(",")]
@@ -51,18 +54,7 @@ def mixing(options: MixingOptions, plot: PlotOption = None, json: JsonOption = F
     per_world -= 1 in blocks and {"gibbs", "parallel"} <= set(kernels)
     rows, interrupted = _collect(work(), len(worlds) * per_world, json)
     settings = {**asdict(options), "n": length, "block": blocks, "kernels": kernels}
-    if plot is not None and rows:
-        from anyorder.show.lab_plot import plot_mixing
-
-        plot_mixing(rows, plot)
-    if json:
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
-    else:
-        from anyorder.show.lab_table import show_mixing
-
-        show_mixing(rows)
-    if interrupted:
-        raise KeyboardInterrupt
+    _report({"rows": rows}, settings, plot_mixing, show_mixing, plot, json, interrupted)
 
 
 @command(lab, epilog="Example: anyorder lab efficiency --world ising-chain --n 6 --masks 1,3,6,uniform,fixed:0.15")
@@ -73,6 +65,8 @@ def efficiency(options: EfficiencyOptions, plot: PlotOption = None, json: JsonOp
     training is sample-efficient where sampling mixes. For --loss token no such bound is known.
     """
     check_plot_path(plot)
+    from anyorder.show.lab_plot import plot_efficiency
+    from anyorder.show.lab_table import show_efficiency
     from anyorder.studies.lab import efficiency_row, parse_masks
 
     worlds, length = _worlds(options)
@@ -89,18 +83,7 @@ def efficiency(options: EfficiencyOptions, plot: PlotOption = None, json: JsonOp
 
     rows, interrupted = _collect(work(), len(worlds) * len(laws), json)
     settings = {**asdict(options), "n": length, "masks": laws}
-    if plot is not None and rows:
-        from anyorder.show.lab_plot import plot_efficiency
-
-        plot_efficiency(rows, plot)
-    if json:
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
-    else:
-        from anyorder.show.lab_table import show_efficiency
-
-        show_efficiency(rows)
-    if interrupted:
-        raise KeyboardInterrupt
+    _report({"rows": rows}, settings, plot_efficiency, show_efficiency, plot, json, interrupted)
 
 
 @command(lab, epilog="Example: anyorder lab parallel --world ising-clique --n 6 --coupling 0…1 --block 2,3,6")
@@ -113,6 +96,8 @@ def parallel(options: ParallelOptions, plot: PlotOption = None, json: JsonOption
     check_plot_path(plot)
     from anyorder.chains.stutter import stutter_rates
     from anyorder.chains.worlds import parse_blocks, parse_numbers
+    from anyorder.show.lab_plot import plot_parallel
+    from anyorder.show.lab_table import show_parallel
     from anyorder.studies.lab import parallel_row
 
     worlds, length = _worlds(options)
@@ -135,19 +120,7 @@ def parallel(options: ParallelOptions, plot: PlotOption = None, json: JsonOption
     toy = [s for part in found if isinstance(part, list) for s in part]
     rows = [part for part in found if not isinstance(part, list)]
     settings = {**asdict(options), "n": length, "block": blocks}
-    if plot is not None and rows:
-        from anyorder.show.lab_plot import plot_parallel
-
-        plot_parallel(rows, toy, plot)
-    if json:
-        parts = {"rows": [row.to_dict() for row in rows], "stutter": [s.to_dict() for s in toy]}
-        print_json({**parts, "settings": settings})
-    else:
-        from anyorder.show.lab_table import show_parallel
-
-        show_parallel(rows, toy)
-    if interrupted:
-        raise KeyboardInterrupt
+    _report({"rows": rows, "stutter": toy}, settings, plot_parallel, show_parallel, plot, json, interrupted)
 
 
 def _worlds(options: WorldOptions) -> tuple[list[Callable[[], World]], int]:
@@ -177,3 +150,24 @@ def _collect(work: Iterator[tuple[str, Any]], total: int, quiet: bool) -> tuple[
         except KeyboardInterrupt:
             return rows, True
     return rows, False
+
+
+def _report(
+    found: dict[str, list[Any]],
+    settings: dict[str, Any],
+    draw: Callable[..., None],
+    show: Callable[..., None],
+    plot: Path | None,
+    json: bool,
+    interrupted: bool,
+) -> None:
+    """Draw and print what was found, by the names it has in JSON, and pass Ctrl-C on."""
+    if plot is not None and found["rows"]:
+        draw(*found.values(), plot)
+    if json:
+        parts = {name: [row.to_dict() for row in rows] for name, rows in found.items()}
+        print_json({**parts, "settings": settings})
+    else:
+        show(*found.values())
+    if interrupted:
+        raise KeyboardInterrupt

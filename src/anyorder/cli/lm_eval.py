@@ -24,7 +24,7 @@ class LmEvalOptions(Options):
     )
     samples: int = option(16, "Masks per text of the bound.", least=2)
     num_fewshot: int | None = option(None, "Examples in the prompt.", least=0)
-    limit: float | None = option(None, "So many documents per task; below 1, that share.", above=0)
+    limit: float | None = option(None, "At most this many documents per task; below 1, that share.", above=0)
     include_path: Path | None = option(None, "A folder of further task files.")
     use_cache: Path | None = option(None, "Keep answers here and take known ones from here.")
     seed: int = option(0, "Seed of every random choice.", least=0, most=2**32 - 1)  # numpy's largest

@@ -110,7 +110,7 @@ def build(kind: str, *, seed: int = 0, **sizes: Any) -> PreTrainedModel:
 
     BERT's absolute positions begin as :mod:`anyorder.models.neighbours` says.
 
-    transformers draws initial weights from torch's global generator; it is seeded for the while and restored, so that
+    transformers draws initial weights from torch's global generator; it is seeded here and then restored, so that
     the weights depend on ``seed`` alone.
     """
     import torch

@@ -1,7 +1,7 @@
 """The order-causal reading (``ordered.py``) token by token, with the keys and values of what was read kept.
 
 What was read never changes, so a step costs the rows that are new: the token just read and the next question. A token
-takes the next free slot of its row; a question takes the slot behind for the while, which the next token overwrites.
+takes the next free slot of its row; a question takes the slot behind it, which the next token overwrites.
 Slots for N tokens are laid out at the start and never grow. A token read waits for the next question to share its pass.
 """
 
@@ -25,7 +25,7 @@ _TOKENS = 4096  # tokens read at once, padding included
 class Slots:
     """What a batch of rows has read; written to in place, by the newest :class:`Memory` alone."""
 
-    # Of each layer [B, heads, N + 1, d]: the last slot takes what rows without a token write, and no one looks there.
+    # Of each layer [B, heads, N + 1, d]: the last slot takes what rows without a token write, and is never read.
     keys: list[Tensor]
     values: list[Tensor]
     position: Tensor  # [B, N + 1] where the token of each slot stands

@@ -178,7 +178,7 @@ def feed_forward(mlp: Any, hidden: Tensor) -> Tensor:
 class _Rotated(torch.autograd.Function):
     """Rotary positions (Su et al. 2021): x [b, n, m, h, d] -> m times [b, n, h, d], of which the first are rotated.
 
-    x is overwritten: the matrix product it comes from needs it no more.
+    x is overwritten: the matrix product it comes from no longer needs it.
     """
 
     @staticmethod

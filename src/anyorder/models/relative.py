@@ -35,7 +35,7 @@ def by_distance(x: Tensor) -> Tensor:
 
 
 class RelativeSelfAttention(BertSelfAttention):
-    """Self-attention with Shaw's two tables. Work and memory stay O(N²) a head: no [N, N, d] tensor is ever made."""
+    """Self-attention with Shaw's two tables. Work and memory stay O(N²) per head: no [N, N, d] tensor is ever made."""
 
     def __init__(self, config: RelativeBertConfig, layer_idx: int | None = None) -> None:
         super().__init__(config, layer_idx=layer_idx)

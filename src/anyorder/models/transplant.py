@@ -64,7 +64,7 @@ def transplant(
     Args:
         model: A masked LM; of an encoder without a head, one whose head transformers has just drawn at random.
         old: The tokenizer it was trained with.
-        new: The tokenizer it shall have.
+        new: The tokenizer it is to have.
         missing: The parameters of ``model`` that its checkpoint did not hold.
 
     Returns:

@@ -55,7 +55,7 @@ def adaptive(
     Args:
         conditionals: The model.
         block: Positions per block, drawn one after the other.
-        blocks: At most so many side by side.
+        blocks: At most this many side by side.
         threshold: Largest dependence (total variation, 0..1) between positions of two blocks.
         sharpness: A position joins a block with probability ∝ dependence^sharpness; 0 is uniform blocks.
         influence: Another source of the dependence, e.g. attention.

@@ -74,7 +74,7 @@ def stream(
         free: [B, N] bool, the positions to fill or resample. Padding is never free.
         generator: The source of all randomness: one generator for the batch, or a source for each row
             (:class:`anyorder.samplers.seeds.Seeds`), with which a row's text does not depend on the batch it is in.
-        steps: At most so many; needed by chains (Gibbs, Metropolis, adaptive), which have no end of their own.
+        steps: At most this many; needed by chains (Gibbs, Metropolis, adaptive), which have no end of their own.
     """
     if tokens.shape != free.shape or tokens.ndim != 2 or free.dtype != torch.bool:
         raise AnyorderError(

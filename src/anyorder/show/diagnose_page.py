@@ -14,11 +14,12 @@ from anyorder.show.figure import FONT, embedded, new_figure, plain_log
 from anyorder.studies.diagnose import Diagnosis
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } img { max-width: 100% }
+:root { color-scheme: light dark; background: Canvas; color: CanvasText }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } img { max-width: 100%; border-radius: 4px }
 table { border-collapse: collapse; font-size: .9rem } td, th { padding: .2rem .7rem; text-align: right;
-border-bottom: 1px solid #ddd } td:first-child, th:first-child { text-align: left }
-.note { color: #666; font-size: .9rem }
+border-bottom: 1px solid rgba(128, 128, 128, .35) } td:first-child, th:first-child { text-align: left }
+.note { opacity: .75; font-size: .9rem }
 """
 
 _ALT = {
@@ -34,12 +35,7 @@ def page(found: Diagnosis) -> str:
     parts += [f"<li>{html.escape(line)}</li>" for line in found.advice]
     parts.append("</ul>")
     if found.pairs:
-        parts += [
-            "<h2>Dependence between positions</h2>",
-            _image(
-                _dependence(found), "Information against distance, and how far a surprise at one token changes another"
-            ),
-        ]
+        parts += ["<h2>Dependence between positions</h2>", _image(_dependence(found), _ALT["dependence"])]
         correlation = found.attention_correlation
         said = "not available from this model" if correlation is None else f"{correlation:.2f}"
         parts.append(
@@ -51,12 +47,7 @@ def page(found: Diagnosis) -> str:
         head = ("text", "random positions", "no two neighbours")
         parts += ["<h2>Positions that may be drawn at once, by text</h2>", _table(head, rows)]
     if found.chains:
-        parts += [
-            "<h2>Gibbs chains</h2>",
-            _image(
-                _chains(found), "Energy, autocorrelation and overlap with the starting text of Gibbs chains by sweep"
-            ),
-        ]
+        parts += ["<h2>Gibbs chains</h2>", _image(_chains(found), _ALT["chains"])]
         columns = ("text, block", "R-hat (chance)", "effective / sweeps", "half forgotten after", "overlap at the end")
         lines = [
             (
@@ -75,10 +66,7 @@ def page(found: Diagnosis) -> str:
             "brackets: the R-hat that as few independent draws exceed once in twenty times.</p>"
         )
     if found.stutter:
-        parts += [
-            "<h2>Stutter</h2>",
-            _image(_stutter(found), _ALT["stutter"]),
-        ]
+        parts += ["<h2>Stutter</h2>", _image(_stutter(found), _ALT["stutter"])]
         rates = [(s.sampler, f"{s.temperature:g}", f"{s.rate:.2%} ± {s.standard_error:.2%}") for s in found.stutter]
         parts.append(_table(("sampler", "temperature", "neighbours equal"), rates))
         parts.append(f"<p class=note>Real text: {found.corpus_stutter:.2%}.</p>")

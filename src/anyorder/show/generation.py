@@ -71,6 +71,8 @@ def plot_generation(rows: Sequence[Quality], path: Path) -> None:
                 continue
             axis.plot([row.steps for row in mine], values, marker="o", ms=4, lw=1.2, label=name)
         axis.set_xscale("log", base=2)
+        ticks = sorted({row.steps for row in rows if row.steps})
+        axis.set_xticks(ticks, [str(tick) for tick in ticks])
         if field in ("perplexity", "seconds"):
             plain_log(axis, "y")
         axis.set_xlabel("steps")

@@ -68,9 +68,7 @@ def plot_parallel(rows: list[ParallelRow], stutter: list[Stutter], path: Path) -
     for row in rows[:: max(1, len(rows) // 4)]:
         steps.plot(list(row.steps), list(row.steps.values()), marker=".", label=f"coupling {row.coupling:g}")
     blocks.set(title="lost by one parallel block", xlabel="coupling", ylabel="nats")
-    steps.set(
-        title="lost by decoding in so many steps", xlabel="parallel steps", ylabel="nats", xticks=list(rows[0].steps)
-    )
+    steps.set(title="lost by decoding in few steps", xlabel="parallel steps", ylabel="nats", xticks=list(rows[0].steps))
     lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for s in stutter:
         if s.temperature == 1.0:

@@ -17,7 +17,7 @@ class CertifiedWorld:
 
     name: str
     table: Table
-    gibbs_steps: int  # single-site Gibbs from one state is within 0.002 of stationarity after so many
+    gibbs_steps: int  # single-site Gibbs from one state is within 0.002 of stationarity after this many
     metropolis_steps: int  # the same for Metropolis and the MRF joint it targets
     strong: bool  # strongly coupled, with structure or without
 

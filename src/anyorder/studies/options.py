@@ -7,8 +7,8 @@ from pathlib import Path
 
 from anyorder.errors import AnyorderError
 from anyorder.options import Options, option, seed_option
+from anyorder.tasks.options import PAIR_METHODS, SCHEMES
 
-SCHEMES = ("random", "contiguous")
 MODELS = "name=folder of a masked or causal model; may be repeated."
 
 
@@ -36,7 +36,7 @@ class CharactersOptions(Options):
     )
     share: float = option(0.01, "Of a --held-out file's documents: what its recipe held out.", above=0, below=1)
     samples: int = option(16, "Masks per text of the bound.", least=2)
-    limit: int | None = option(None, "So many texts of each file, evenly spread.", least=1)
+    limit: int | None = option(None, "At most this many texts of each file, evenly spread.", least=1)
     seed: int = seed_option()
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class CompareOptions(Options):
         choices=("chain", "bound", "pll", "pll-word"),
     )
     samples: int = option(16, "Masks per text of the bound.", least=2)
-    limit: int | None = option(None, "At most so many pairs of each file.", least=1)
+    limit: int | None = option(None, "At most this many pairs of each file.", least=1)
     seed: int = seed_option()
 
 
@@ -148,11 +148,11 @@ class PairwiseOptions(Options):
     method: tuple[str, ...] = option(
         (),
         "A construction: mlm, mrf-logit, mrf, hcb or ag; may be repeated. All if absent.",
-        choices=("mlm", "mrf-logit", "mrf", "hcb", "ag"),
+        choices=PAIR_METHODS,
     )
     size: int = option(2, "Tokens masked together; more than two need few tokens.", least=2, most=4)
     support: int | None = option(
-        None, "With --size 3 or 4: so many tokens per position, not the whole vocabulary.", least=2
+        None, "With --size 3 or 4: this many tokens per position, not the whole vocabulary.", least=2
     )
     tail: float | None = option(
         None, "Examine only the rows that carry mass (ag and mlm; no A-KL), such as 1e-3.", above=0, below=1
@@ -193,7 +193,7 @@ class PerplexityOptions(Options):
         ("chain", "bound"), "How random order is measured; may be repeated.", choices=("chain", "bound")
     )
     samples: int = option(16, "Masks per context of the bound.", least=2)
-    limit: int | None = option(None, "So many contexts, evenly spread over the test text.", least=1)
+    limit: int | None = option(None, "At most this many contexts, evenly spread over the test text.", least=1)
     work: Path = option(Path("runs/perplexity"), "Where fine-tuned models go; a killed run goes on from there.")
     seed: int = seed_option()
 

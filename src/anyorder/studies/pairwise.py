@@ -105,7 +105,7 @@ def table(records: Sequence[Record], methods: Sequence[str], seed: int) -> list[
 
 
 def by_distance(records: Sequence[Record], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Appendix E: mean pairwise NLL in nats a token for every number of tokens between the two positions."""
+    """Appendix E: mean pairwise NLL in nats per token for every number of tokens between the two positions."""
     out = []
     for distance in sorted({int(r["distance"]) for r in records}):
         here = [r for r in records if r["distance"] == distance]

@@ -22,19 +22,19 @@ def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
 
     Blanks of open length have the likeliest one. Probabilities are among the tokens allowed there.
     """
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    template = read_template(lm, text, words)
-    layouts = [layout(template.texts, n, words, lm.max_length, options.allow_unknown) for n in template.lengths()]
-    where = layouts[int(length_posterior(lm.conditionals, layouts, template, words).argmax())]
-    rules = allowed(where, words, whole_words=options.whole_words, special_tokens=options.special_tokens)
-    places = torch.tensor([p for run in where.slots for p in run])
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    template = read_template(lm, text, vocab)
+    layouts = [layout(template.texts, n, vocab, lm.max_length, options.allow_unknown) for n in template.lengths()]
+    chosen = layouts[int(length_posterior(lm.conditionals, layouts, template, vocab).argmax())]
+    rules = allowed(chosen, vocab, whole_words=options.whole_words, special_tokens=options.special_tokens)
+    places = torch.tensor([p for run in chosen.slots for p in run])
     with torch.inference_mode():
-        log_q = Restricted(lm.conditionals, rules)(where.tokens[None], places[None])[0]  # [K, V]
+        log_q = Restricted(lm.conditionals, rules)(chosen.tokens[None], places[None])[0]  # [K, V]
     best = log_q.topk(min(options.top, int(rules[places].sum(-1).min())), dim=-1)
-    row = where.tokens.clone()
+    row = chosen.tokens.clone()
     row[places] = best.indices[:, 0]
     blanks = [
-        [{"token": words.surface(t), "prob": p} for t, p in zip(ids, values, strict=True)]
+        [{"token": vocab.surface(t), "prob": p} for t, p in zip(ids, values, strict=True)]
         for ids, values in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     ]
-    return {"text": where.render(row, words)[0], "blanks": blanks}
+    return {"text": chosen.render(row, vocab)[0], "blanks": blanks}

@@ -39,11 +39,11 @@ def compatibilities(
     ``special_tokens``: they count among the tokens of a position, as in the paper.
     """
     allowed = None if special_tokens else ~vocabulary(lm.tokenizer, lm.conditionals.vocab_size).special
-    words = lm.tokenizer.convert_ids_to_tokens
+    strings = lm.tokenizer.convert_ids_to_tokens
     for example in pairs:
         result = compatibility(lm.conditionals, example.tokens, example.a, example.b, top=top, allowed=allowed)
-        row = result.to_dict() | {"worst": words(list(result.worst))}
-        yield {"line": example.line, "gold": words(list(example.gold)), **row}
+        row = result.to_dict() | {"worst": strings(list(result.worst))}
+        yield {"line": example.line, "gold": strings(list(example.gold)), **row}
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -112,27 +112,27 @@ def fill(
     top, method, beam = options.top, options.method, options.beam
     alone = isinstance(text, str)
     texts = [text] if isinstance(text, str) else list(text)
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    fits = words.fits if options.special_tokens else words.fits & ~words.special
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    fits = vocab.fits if options.special_tokens else vocab.fits & ~vocab.special
     templates = [
-        _named(None if alone else n, read_template, lm, one, words) if alone or one.strip() else Template((one,), ())
+        _named(None if alone else n, read_template, lm, one, vocab) if alone or one.strip() else Template((one,), ())
         for n, one in enumerate(texts, first)
     ]
-    layouts = _layouts(lm, templates, words, options.allow_unknown, None if alone else first)
-    log_length = length_posteriors(lm.conditionals, layouts, templates, words)
+    layouts = _layouts(lm, templates, vocab, options.allow_unknown, None if alone else first)
+    log_length = length_posteriors(lm.conditionals, layouts, templates, vocab)
     # A text's seed is its own: neither its neighbours nor its place among them change what it gets.
     generators = [torch.Generator().manual_seed(options.seed) for _ in texts]
     cuts = [
         Cut(
             number,
             n,
-            where,
-            kinds(where, words, options.whole_words),
-            _order(options.order, where, generators[number] if method == "beam" else None),
+            layout,
+            kinds(layout, vocab, options.whole_words),
+            _order(options.order, layout, generators[number] if method == "beam" else None),
             float(log_length[number][n]) if len(several) > 1 else None,
         )
         for number, several in enumerate(layouts)
-        for n, where in enumerate(several)
+        for n, layout in enumerate(several)
     ]
     if not all(bool(fits.any(-1)[cut.kind].all()) for cut in cuts):
         raise AnyorderError("no token of the vocabulary fits a blank: allow word pieces (--any-pieces)")
@@ -151,59 +151,59 @@ def fill(
         else:
             noise = Seeds(options.seed, ((cut.number, i) for i in range(options.samples)))
             found.append(by_sample(lm.conditionals, cut, fits, options.samples, noise, told))
-    ranked = _ranked(cuts, found, words, top, len(texts))
+    ranked = _ranked(cuts, found, vocab, top, len(texts))
     # Different pieces may spell one text, which leaves fewer than the search was asked for: look further there.
     short = {cut.text for cut, f in zip(cuts, found, strict=True) if len(ranked[cut.text]) < top == len(f.log_prob)}
     if method == "beam" and short:
         more = [cut for cut in cuts if cut.text in short]
         found = by_beam(lm.conditionals, more, fits, width=max(beam, top), keep=max(beam, top), tell=lambda *_: None)
-        again = _ranked(more, found, words, top, len(texts))
+        again = _ranked(more, found, vocab, top, len(texts))
         ranked = [again[n] if n in short else best for n, best in enumerate(ranked)]
     return ranked[0] if alone else ranked
 
 
 def _layouts(
-    lm: MaskedLM, templates: Sequence[Template], words: Vocabulary, allow_unknown: bool, first: int | None
+    lm: MaskedLM, templates: Sequence[Template], vocab: Vocabulary, allow_unknown: bool, first: int | None
 ) -> list[list[Layout]]:
     """Every text at every choice of its lengths; ``first`` numbers the texts, if there are several."""
     blanked = [(number, template) for number, template in enumerate(templates) if template.blanks]
     parts = [(number, template, n) for number, template in blanked for n in template.lengths()]
-    ids = tokenise([(template.texts, n) for _, template, n in parts], words)
+    ids = tokenise([(template.texts, n) for _, template, n in parts], vocab)
     layouts: list[list[Layout]] = [[] for _ in templates]
     for (number, template, n), row in zip(parts, ids, strict=True):
         name = None if first is None else first + number
-        where = _named(name, finish_layout, template.texts, n, row, words, lm.max_length, allow_unknown)
-        layouts[number].append(where)
+        layout = _named(name, finish_layout, template.texts, n, row, vocab, lm.max_length, allow_unknown)
+        layouts[number].append(layout)
     return layouts
 
 
-def _order(order: str | Sequence[int], where: Layout, generator: torch.Generator | None) -> str | Tensor:
+def _order(order: str | Sequence[int], layout: Layout, generator: torch.Generator | None) -> str | Tensor:
     """The order as a sampler takes it; with a ``generator`` a random one is drawn here, once for all hypotheses."""
-    sigma = numbered(order, where)
+    sigma = numbered(order, layout)
     if generator is None or not isinstance(sigma, str) or sigma != "random":
         return sigma
-    places = where.free.nonzero().squeeze(1)
+    places = layout.free.nonzero().squeeze(1)
     return places[torch.randperm(len(places), generator=generator)]
 
 
 def _ranked(
-    cuts: Sequence[Cut], found: Sequence[Found], words: Vocabulary, top: int, texts: int
+    cuts: Sequence[Cut], found: Sequence[Found], vocab: Vocabulary, top: int, texts: int
 ) -> list[list[Completion]]:
     """The ``top`` distinct completions of every text, of all its lengths, best first."""
     rows: list[list[tuple[float, Cut, Tensor]]] = [[] for _ in range(texts)]
     for cut, (tokens, log_prob) in zip(cuts, found, strict=True):
         values = (log_prob + (cut.log_length or 0.0)).tolist()
         rows[cut.text] += [(value, cut, row) for value, row in zip(values, tokens, strict=True)]
-    return [_distinct(sorted(several, key=lambda row: -row[0]), words, top) for several in rows]
+    return [_distinct(sorted(several, key=lambda row: -row[0]), vocab, top) for several in rows]
 
 
-def _distinct(rows: Sequence[tuple[float, Cut, Tensor]], words: Vocabulary, top: int) -> list[Completion]:
+def _distinct(rows: Sequence[tuple[float, Cut, Tensor]], vocab: Vocabulary, top: int) -> list[Completion]:
     """Different pieces may spell one text; it is listed once, under its best reading. No more are spelt than needed."""
     distinct: dict[str, Completion] = {}
     for value, cut, row in rows:
         if len(distinct) == top:
             break
-        spelt, fills = cut.where.render(row, words)
+        spelt, fills = cut.layout.render(row, vocab)
         distinct.setdefault(spelt, Completion(spelt, value, fills, tuple(row.tolist()), cut.log_length))
     return Shown(distinct.values())
 
@@ -216,25 +216,25 @@ def _named(number: int | None, make: Callable[..., T], *arguments: Any) -> T:
         raise error if number is None else AnyorderError(f"text {number}: {error}") from None
 
 
-def read_template(lm: MaskedLM, text: str, words: Vocabulary) -> Template:
+def read_template(lm: MaskedLM, text: str, vocab: Vocabulary) -> Template:
     """The template of a text that must have a blank."""
     if not text.strip():
         raise AnyorderError("the text is empty: write a sentence with a blank, such as 'The ___ fox'")
     template = parse(text, str(lm.tokenizer.mask_token), lm.max_length)
-    check_length(" ".join(template.texts), words, lm.max_length)
+    check_length(" ".join(template.texts), vocab, lm.max_length)
     if not template.blanks:
         raise AnyorderError(f"the text has no blank: write ___ or {lm.tokenizer.mask_token} where a word is missing")
     return template
 
 
-def numbered(order: str | Sequence[int], where: Layout) -> str | Tensor:
+def numbered(order: str | Sequence[int], layout: Layout) -> str | Tensor:
     """An order whose ``given:`` numbers count the unknown tokens from 1 -> one of positions in the row."""
     from anyorder.samplers.orders import parse as parse_order
 
     sigma = parse_order(order)
     if isinstance(sigma, str):
         return sigma
-    places = torch.tensor([p for run_ in where.slots for p in run_])
+    places = torch.tensor([p for run_ in layout.slots for p in run_])
     numbers = sigma.tolist()
     if sorted(numbers) != list(range(1, len(places) + 1)):
         shown = ",".join(map(str, numbers[:8])) + (",…" if len(numbers) > 8 else "")

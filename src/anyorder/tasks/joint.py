@@ -42,7 +42,7 @@ class TextJoint:
     Attributes:
         joint: the distribution itself, over token ids.
         method: the construction that made it.
-        words: the token strings.
+        vocabulary: the token strings.
         disagreement: how far its conditionals are from the model's: ``a_kl``, the mean KL over all conditioning tokens,
             and ``expected_kl``, the mean under the joint's own marginals. None with an adaptive support, where most
             of the model's conditionals were never asked for.
@@ -50,7 +50,7 @@ class TextJoint:
 
     joint: PairJoint
     method: str
-    words: Vocabulary
+    vocabulary: Vocabulary
     disagreement: dict[str, float] | None = None
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class TextJoint:
 
     def token(self, token: int) -> str:
         """A token as one reads it; pieces that continue a word keep their ``##``."""
-        return self.words.pieces[token] if self.words.style == "wordpiece" else self.words.surface(token)
+        return self.vocabulary.pieces[token] if self.vocabulary.style == "wordpiece" else self.vocabulary.surface(token)
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         """What ``anyorder joint --json`` prints of one method."""
@@ -139,8 +139,8 @@ class TextJoint:
         if not isinstance(token, str):
             return token
         for spelling in (token, "Ġ" + token, "▁" + token):
-            if spelling in self.words.pieces:
-                return self.words.pieces.index(spelling)
+            if spelling in self.vocabulary.pieces:
+                return self.vocabulary.pieces.index(spelling)
         raise AnyorderError(f"{token!r} is not one token of this model: give a single token, or its id")
 
 
@@ -166,12 +166,12 @@ def text_joints(
     """
     for method in methods:
         choose(method, METHODS, "method")
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    tokens, a, b = read_pair(lm, text, words, allow_unknown=options.allow_unknown)
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    tokens, a, b = read_pair(lm, text, vocab, allow_unknown=options.allow_unknown)
     if options.tail is not None:
-        q: Conditionals = lm.conditionals if options.special_tokens else Restricted(lm.conditionals, ~words.special)
-        return _adaptive(q, tokens, a, b, methods, words, options.tail, report)
-    values = None if options.special_tokens else (~words.special).nonzero().squeeze(1)
+        q: Conditionals = lm.conditionals if options.special_tokens else Restricted(lm.conditionals, ~vocab.special)
+        return _adaptive(q, tokens, a, b, methods, vocab, options.tail, report)
+    values = None if options.special_tokens else (~vocab.special).nonzero().squeeze(1)
     with torch.inference_mode():
         tables = pair_tables(lm.conditionals, tokens, a, b, values=values, report=report)
         joints = {method: derive(tables, method) for method in methods}
@@ -179,8 +179,8 @@ def text_joints(
         for method, (given_b, given_a) in divergences(tables, joints).items():
             expected = joints[method].marginal(1).exp() @ given_b + joints[method].marginal(0).exp() @ given_a
             disagreement = {"a_kl": float(given_b.mean() + given_a.mean()) / 2, "expected_kl": float(expected) / 2}
-            joint = joints[method] if values is None else Among(joints[method], values, len(words.pieces))
-            out[method] = TextJoint(joint, method, words, disagreement)
+            joint = joints[method] if values is None else Among(joints[method], values, len(vocab.pieces))
+            out[method] = TextJoint(joint, method, vocab, disagreement)
     return out
 
 
@@ -190,7 +190,7 @@ def _adaptive(
     a: int,
     b: int,
     methods: Sequence[str],
-    words: Vocabulary,
+    vocab: Vocabulary,
     tail: float,
     report: Callable[[int], object],
 ) -> dict[str, TextJoint]:
@@ -206,16 +206,16 @@ def _adaptive(
             joint: PairJoint = adaptive_joint(conditionals, tokens, a, b, tail=tail, report=report)
         else:
             joint = product(*masked_marginals(conditionals, tokens, a, b))
-        out[method] = TextJoint(joint, method, words)
+        out[method] = TextJoint(joint, method, vocab)
     return out
 
 
 def read_pair(
-    lm: MaskedLM, text: str, words: Vocabulary | None = None, *, allow_unknown: bool = False
+    lm: MaskedLM, text: str, vocab: Vocabulary | None = None, *, allow_unknown: bool = False
 ) -> tuple[Tensor, int, int]:
     """Tokens [N] of a text with exactly two blanks, and where they are."""
-    words = words or vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    check_length(text, words, lm.max_length)
+    vocab = vocab or vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    check_length(text, vocab, lm.max_length)
     template = parse(text, str(lm.tokenizer.mask_token), lm.max_length)
     lengths = [blank.low for blank in template.blanks]
     if any(blank.low != blank.high for blank in template.blanks):
@@ -230,6 +230,6 @@ def read_pair(
         )
     if not any(part.strip() for part in template.texts):
         raise AnyorderError("the text has no word besides its blanks: give the model something to go by")
-    where = layout(template.texts, lengths, words, lm.max_length, allow_unknown)
-    a, b = (position for run in where.slots for position in run)
-    return where.tokens, a, b
+    found = layout(template.texts, lengths, vocab, lm.max_length, allow_unknown)
+    a, b = (position for run in found.slots for position in run)
+    return found.tokens, a, b

@@ -18,7 +18,7 @@ WINDOW = 8
 
 
 def length_posterior(
-    conditionals: Conditionals, layouts: Sequence[Layout], template: Template, words: Vocabulary
+    conditionals: Conditionals, layouts: Sequence[Layout], template: Template, vocab: Vocabulary
 ) -> Tensor:
     """[len(layouts)] log p(lengths | observed tokens), with every combination equally likely beforehand.
 
@@ -26,35 +26,36 @@ def length_posterior(
     first, with all blanks masked: Σ_t log q(c_t | c_further, L masks). Every layout scores the same tokens. With an
     any-order model this is exact, up to tokens further than ``WINDOW`` from the blank, which are taken as given.
     """
-    return length_posteriors(conditionals, [layouts], [template], words)[0]
+    return length_posteriors(conditionals, [layouts], [template], vocab)[0]
 
 
 def length_posteriors(
-    conditionals: Conditionals, layouts: Sequence[Sequence[Layout]], templates: Sequence[Template], words: Vocabulary
+    conditionals: Conditionals, layouts: Sequence[Sequence[Layout]], templates: Sequence[Template], vocab: Vocabulary
 ) -> list[Tensor]:
     """:func:`length_posterior` of several texts; all questions go through the model together."""
-    asked = [(where, t) for several, t in zip(layouts, templates, strict=True) if len(several) > 1 for where in several]
+    undecided = [(several, t) for several, t in zip(layouts, templates, strict=True) if len(several) > 1]
+    asked = [(layout, template) for several, template in undecided for layout in several]
     evidence = torch.zeros(len(asked), dtype=torch.float64)
-    for batch in batches([len(where.tokens) for where, _ in asked], conditionals.pad_id):
+    for batch in batches([len(layout.tokens) for layout, _ in asked], conditionals.pad_id):
         tokens = padded([asked[i][0].tokens for i in batch], conditionals.pad_id)
         near, rank = (torch.zeros(tokens.shape, dtype=kind) for kind in (torch.bool, torch.float64))
         for row, i in enumerate(batch):
             n = len(asked[i][0].tokens)
-            near[row, :n], rank[row, :n] = _near(*asked[i], words)
+            near[row, :n], rank[row, :n] = _near(*asked[i], vocab)
         evidence[batch] = chain(conditionals, tokens, near, rank).sum(1)
-    cut = iter(evidence.split([len(several) for several in layouts if len(several) > 1]))
+    cut = iter(evidence.split([len(several) for several, _ in undecided]))
     known = torch.zeros(1, dtype=torch.float64)
     return [next(cut).log_softmax(0) if len(several) > 1 else known for several in layouts]
 
 
-def _near(where: Layout, template: Template, words: Vocabulary) -> tuple[Tensor, Tensor]:
+def _near(layout: Layout, template: Template, vocab: Vocabulary) -> tuple[Tensor, Tensor]:
     """The tokens that say how long the open blanks are, [N] bool, and when each is asked, [N]."""
-    length = len(where.tokens)
+    length = len(layout.tokens)
     places = torch.arange(length)
     distance = torch.full((length,), length)
-    for blank, run in zip(template.blanks, where.slots, strict=True):
+    for blank, run in zip(template.blanks, layout.slots, strict=True):
         if blank.low < blank.high:
             distance = torch.minimum(distance, torch.where(places < run[0], run[0] - places, places - run[-1]))
     # Special tokens carry no evidence: models are not trained to predict them.
-    observed = ~where.free & ~words.special[where.tokens]
+    observed = ~layout.free & ~vocab.special[layout.tokens]
     return observed & (distance <= WINDOW), -distance.double() - places / (2 * length)

@@ -10,6 +10,7 @@ from anyorder.errors import AnyorderError
 from anyorder.options import Options, option, seed_option
 from anyorder.tasks.samplers import REGISTRY, SAMPLERS, options_of
 
+SCHEMES = ("random", "contiguous")  # which pairs of a text are looked at
 # auto: in order where the model was trained for it and the method goes token by token, else in full.
 READINGS = ("auto", "full", "ordered", "ordered-untrained")
 TAIL = "ask only for the rows that carry mass, until the mass of all other pairs is known to within this much."

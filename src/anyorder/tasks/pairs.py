@@ -12,11 +12,11 @@ from torch import Tensor
 from anyorder.errors import AnyorderError, choose
 from anyorder.files.reading import Source
 from anyorder.scoring.seeds import generator_for
+from anyorder.tasks.options import SCHEMES
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
-SCHEMES = ("random", "contiguous")
 _CHUNK = 1000  # lines given to the tokenizer at once
 
 

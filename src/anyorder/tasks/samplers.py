@@ -211,7 +211,7 @@ class Adaptive(SamplerOptions):
 
     steps: int | None = option(None, _STEPS)
     block: int | None = option(None, _BLOCK)
-    blocks: int = option(4, "adaptive: at most so many blocks side by side in one step.")
+    blocks: int = option(4, "adaptive: at most this many blocks side by side in one step.")
     threshold: float = option(
         0.05, "adaptive: largest dependence between two blocks (0 to 1); 0 never lets any through."
     )

@@ -32,7 +32,7 @@ class Cut:
     Attributes:
         text: its number; a text of open lengths has several cuts.
         number: of this cut among those of its text.
-        where: its tokens and blanks.
+        layout: its tokens and blanks.
         kind: [N] the kind of token each position may take, a row of the table ``fits`` [R, V].
         order: in which the blanks are filled: a name, or positions [n].
         log_length: log p(these lengths | text), None if none was open.
@@ -40,7 +40,7 @@ class Cut:
 
     text: int
     number: int
-    where: Layout
+    layout: Layout
     kind: Tensor
     order: str | Tensor
     log_length: float | None = None
@@ -48,7 +48,7 @@ class Cut:
     @property
     def blanks(self) -> int:
         """Tokens to fill."""
-        return sum(map(len, self.where.slots))
+        return sum(map(len, self.layout.slots))
 
 
 class Found(NamedTuple):
@@ -70,7 +70,7 @@ def by_beam(
     """The best ``keep`` completions of every cut. Cuts with as many blanks advance together, one batch per step."""
     found: dict[int, Found] = {}
     size = max(1, _CANDIDATES // (width * min(width, conditionals.vocab_size)))
-    lengths, blanks = [len(cut.where.tokens) for cut in cuts], [cut.blanks for cut in cuts]
+    lengths, blanks = [len(cut.layout.tokens) for cut in cuts], [cut.blanks for cut in cuts]
     done, of = 0, sum(blanks)
     for batch in batches(lengths, conditionals.pad_id, alike=blanks, size=size):
         several = [cuts[i] for i in batch]
@@ -78,8 +78,8 @@ def by_beam(
         given = [order for order in orders if isinstance(order, Tensor)]
         best = beams(
             conditionals,
-            padded([cut.where.tokens for cut in several], conditionals.pad_id),
-            padded([cut.where.free for cut in several], None),
+            padded([cut.layout.tokens for cut in several], conditionals.pad_id),
+            padded([cut.layout.free for cut in several], None),
             rules=Rules(padded([cut.kind for cut in several], None), fits),
             width=width,
             keep=keep,
@@ -105,9 +105,9 @@ def by_sample(
     tell: Callable[[int, int], None],
 ) -> Found:
     """Distinct any-order draws and the model's own log q of each, along the order that drew it first."""
-    where = cut.where
+    layout = cut.layout
     sampler = any_order(Restricted(conditionals, fits[cut.kind]), order=cut.order)
-    rows, free = where.tokens.repeat(samples, 1), where.free.repeat(samples, 1)
+    rows, free = layout.tokens.repeat(samples, 1), layout.free.repeat(samples, 1)
     drawn = run(sampler, rows, free, generator=noise)
     tell(1, 2)
     assert drawn.trace is not None
@@ -131,13 +131,13 @@ def by_joint(
     tell: Callable[[int, int], None],
 ) -> Found:
     """The ``top`` allowed pairs of the Arnold–Gokhale joint of the two blanks, whose log-probability is explicit."""
-    # Imported here: the other methods have no need of it.
+    # Imported here: the other methods do not need it.
     from anyorder.joints import arnold_gokhale, pair_tables
     from anyorder.joints.pair import PairJoint
     from anyorder.joints.support import adaptive_joint
 
-    where, rules = cut.where, fits[cut.kind]
-    places = [p for run_ in where.slots for p in run_]
+    layout, rules = cut.layout, fits[cut.kind]
+    places = [p for run_ in layout.slots for p in run_]
     if len(places) != 2:
         raise AnyorderError(
             f"the joint method needs two blanks of one token each, not {len(places)}: use --method beam"
@@ -152,10 +152,10 @@ def by_joint(
     a, b = places
     with torch.inference_mode():
         if tail is None:
-            tables = pair_tables(conditionals, where.tokens, a, b, report=report)
+            tables = pair_tables(conditionals, layout.tokens, a, b, report=report)
             joint: PairJoint = arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
         else:
-            joint = adaptive_joint(conditionals, where.tokens, a, b, tail=tail, report=report)
+            joint = adaptive_joint(conditionals, layout.tokens, a, b, tail=tail, report=report)
     first, second = rules[a].nonzero().squeeze(1), rules[b].nonzero().squeeze(1)
     best, pairs = torch.empty(0, dtype=torch.float64), torch.empty((0, 2), dtype=torch.long)
     for part in first.split(max(1, 2**20 // conditionals.vocab_size)):
@@ -164,6 +164,6 @@ def by_joint(
         best, pairs = torch.cat([best, value]), torch.cat([pairs, found])
         keep = best.topk(min(top, len(best))).indices
         best, pairs = best[keep], pairs[keep]
-    tokens = where.tokens.repeat(len(pairs), 1)
+    tokens = layout.tokens.repeat(len(pairs), 1)
     tokens[:, [a, b]] = pairs
     return Found(tokens, best)

@@ -50,7 +50,7 @@ class Frame(NamedTuple):
         return _LETTER_GAP if self.vocabulary.style == "character" else _GAP
 
     def room(self, length: int) -> int:
-        """``length`` if the model holds so many tokens of text."""
+        """``length`` if the model holds that many tokens of text."""
         if length < 1:
             raise AnyorderError(f"a text has at least one token, not {length}: raise --length")
         if length + self.specials > self.max_length:
@@ -62,9 +62,9 @@ class Frame(NamedTuple):
     def used(self, texts: list[str]) -> int:
         """Tokens the user's own words take."""
         check_length(" ".join(texts), self.vocabulary, self.max_length)
-        # One mask a gap keeps the words on its two sides apart.
-        where = layout(texts, [1] * (len(texts) - 1), self.vocabulary, sys.maxsize, self.allow_unknown)
-        return len(where.tokens) - self.specials - (len(texts) - 1)
+        # One mask per gap keeps the words on its two sides apart.
+        tokens = layout(texts, [1] * (len(texts) - 1), self.vocabulary, sys.maxsize, self.allow_unknown).tokens
+        return len(tokens) - self.specials - (len(texts) - 1)
 
 
 def prompted(frame: Frame, prompt: str | None, begin: str | None, end: str | None, length: int | None) -> Canvas:
@@ -81,9 +81,8 @@ def prompted(frame: Frame, prompt: str | None, begin: str | None, end: str | Non
     whole = " ".join(_around(frame, prompt, begin, end, length))
     texts: list[str] = []
     fixed: list[int | None] = []  # None: a gap that stretches
-    mask = str(frame.vocabulary.tokenizer.mask_token)
     for number, part in enumerate(frame.gap.split(whole)):
-        template = parse(part, mask, frame.max_length)
+        template = parse(part, _mask(frame), frame.max_length)
         if any(b.low < b.high for b in template.blanks):
             raise AnyorderError("a text to generate has blanks of one length each: write ___{3}, or use anyorder fill")
         if number:
@@ -172,8 +171,8 @@ def drafted(frame: Frame, text: str, length: int | None) -> Canvas:
     check_length(" ".join(template.texts), frame.vocabulary, frame.max_length)
     lengths = [b.low for b in template.blanks]
     tokens = layout(template.texts, lengths, frame.vocabulary, frame.max_length, frame.allow_unknown).tokens
-    where, rules = _canvas(frame, ["", ""], [len(tokens) - frame.specials])
-    return Canvas(replace(where, tokens=tokens), rules)
+    canvas = _canvas(frame, ["", ""], [len(tokens) - frame.specials])
+    return Canvas(replace(canvas.layout, tokens=tokens), canvas.allowed)
 
 
 def acrostic(frame: Frame, word: str, length: int | None) -> Canvas:
@@ -187,16 +186,17 @@ def acrostic(frame: Frame, word: str, length: int | None) -> Canvas:
             f"{total} tokens are too few for {len(letters)} lines: give at least {_SHORTEST_LINE * len(letters)}"
         )
     lengths = _shares(total, len(letters))
-    where, rules = _canvas(frame, ["", *["\n"] * (len(letters) - 1), ""], lengths)
+    canvas = _canvas(frame, ["", *["\n"] * (len(letters) - 1), ""], lengths)
+    rules = canvas.allowed
     surfaces = [frame.vocabulary.surface(t) if p else "" for t, p in enumerate(frame.vocabulary.pieces)]
     ends = torch.tensor([s in _ENDS for s in surfaces]) & ~frame.vocabulary.special
-    for letter, run in zip(letters, where.slots, strict=True):
+    for letter, run in zip(letters, canvas.layout.slots, strict=True):
         rules[run[0]] &= _beginning(letter, surfaces, rules[run[0]])
         if bool(ends.any()):
             # A sentence ends at the end of its line and nowhere else.
             rules[list(run[1:-1])] &= ~ends
             rules[run[-1]] = ends
-    return Canvas(where, rules)
+    return canvas
 
 
 def _beginning(letter: str, surfaces: list[str], fits: Tensor) -> Tensor:
@@ -209,8 +209,8 @@ def _beginning(letter: str, surfaces: list[str], fits: Tensor) -> Tensor:
 
 
 def _canvas(frame: Frame, texts: list[str], lengths: list[int], soft: frozenset[int] = frozenset()) -> Canvas:
-    where = replace(layout(texts, lengths, frame.vocabulary, frame.max_length, frame.allow_unknown), soft=soft)
-    rules = allowed(where, frame.vocabulary)
+    made = replace(layout(texts, lengths, frame.vocabulary, frame.max_length, frame.allow_unknown), soft=soft)
+    rules = allowed(made, frame.vocabulary)
     if not bool(rules.any(-1).all()):
         raise AnyorderError("no token of the vocabulary fits beside the given text: put a space between them")
-    return Canvas(where, rules)
+    return Canvas(made, rules)

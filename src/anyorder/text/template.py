@@ -198,10 +198,10 @@ def refuse_unknown(ids: Sequence[int], texts: Sequence[str], tokenizer: PreTrain
     if unknown is None or unknown not in ids:
         return
     words = " ".join(texts).split()
-    guilty = next((w for w in words if unknown in tokenizer.encode(w, add_special_tokens=False)), None)
-    if guilty is None:
+    word = next((w for w in words if unknown in tokenizer.encode(w, add_special_tokens=False)), None)
+    if word is None:
         raise AnyorderError("the tokenizer cannot represent the white space of the text: write it without")
-    shown = guilty if len(guilty) <= 40 else guilty[:37] + "..."
+    shown = word if len(word) <= 40 else word[:37] + "..."
     raise AnyorderError(
         f"the tokenizer cannot represent {shown!r}: use another word, or --allow-unknown to let it stand as "
         f"{tokenizer.unk_token}"
@@ -209,7 +209,7 @@ def refuse_unknown(ids: Sequence[int], texts: Sequence[str], tokenizer: PreTrain
 
 
 def allowed(
-    where: Layout,
+    layout: Layout,
     vocabulary: Vocabulary,
     *,
     whole_words: bool = True,
@@ -218,29 +218,29 @@ def allowed(
     """[N, V] bool: the tokens each position may take (everything at positions that are given).
 
     Args:
-        where: the layout.
+        layout: the text and its blanks.
         vocabulary: its word boundaries.
         whole_words: the first token of a blank must begin a word where the blank stands as one, and continue the
             word it is written onto where it does not. Tokens further into a blank are free.
         special_tokens: also allow ``[SEP]`` and its like, as fill-mask does.
     """
-    table = vocabulary.fits[kinds(where, vocabulary, whole_words)]
+    table = vocabulary.fits[kinds(layout, vocabulary, whole_words)]
     if not special_tokens:
-        table[where.free] &= ~vocabulary.special
+        table[layout.free] &= ~vocabulary.special
     return table
 
 
-def kinds(where: Layout, vocabulary: Vocabulary, whole_words: bool = True) -> Tensor:
+def kinds(layout: Layout, vocabulary: Vocabulary, whole_words: bool = True) -> Tensor:
     """[N] the kind of token that may stand at each position, see :attr:`Vocabulary.fits`."""
-    kind = torch.full((len(where.tokens),), ANY)
+    kind = torch.full((len(layout.tokens),), ANY)
     started = False
-    for before, run in zip(where.texts, where.slots, strict=False):
+    for before, run in zip(layout.texts, layout.slots, strict=False):
         # Only the very first words stand at the start of a text; a line break further on is a space like others.
         left = "." + before if started and before != "" else before
         adjacent = started and before == ""
         started = started or before != "" or len(run) > 0
         if run and whole_words and not adjacent:
             # A tokenizer whose mask keeps the space to its left has already spelt the mark of a new word.
-            detached = run[0] > 0 and vocabulary.pieces[int(where.tokens[run[0] - 1])] in ("Ġ", "▁")
+            detached = run[0] > 0 and vocabulary.pieces[int(layout.tokens[run[0] - 1])] in ("Ġ", "▁")
             kind[run[0]] = CONTINUES if detached else vocabulary.kind(left)
     return kind

@@ -8,7 +8,7 @@ micro-batches, all processes), so that accumulating gradients changes nothing:
 ====================  =======================  ==========================  ==========================================
 ``sequence``          1 / K_b                  number of sequences         eq 2 averaged over texts and masks: eq 6
 ``token``             1                        number of masked tokens     what transformers computes
-``bound``             N_b / K_b                number of tokens            -log-likelihood a token, any order: eq 8
+``bound``             N_b / K_b                number of tokens            -log-likelihood per token, any order: eq 8
 ====================  =======================  ==========================  ==========================================
 
 A text read in order (``models/ordered.py``) predicts its K tokens one after the other, -log p(x_σt | given, x_σ<t), and
