@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 Z95 = 1.959963984540054  # the 97.5 % quantile of the normal
 
@@ -20,30 +20,30 @@ def to_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+class Record:
+    """The base of results: dataclasses whose fields go to JSON as they are, null where a number is not finite."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return dict(to_json(asdict(cast("Any", self))))
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Record):
     """A number that was estimated, and how well."""
 
     value: float
     standard_error: float
     samples: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
-
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Record):
     """A figure and the ends of its 95 % interval: NaN if it was not measured, NaN ends if it is that of one example."""
 
     value: float
     low: float
     high: float
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
     def __format__(self, spec: str) -> str:
         """``f"{interval:.2f}"``: 1.23 (1.10 to 1.40)."""

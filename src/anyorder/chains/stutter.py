@@ -7,18 +7,18 @@ are equally likely.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from anyorder.chains.parallel import decoding_law, even_schedule
 from anyorder.chains.structure import stationary, structure
 from anyorder.chains.transition import Array, gibbs_matrix, law
 from anyorder.chains.worlds import make_world
 from anyorder.conditionals.table import Table
+from anyorder.stats import Record
 
 
 @dataclass(frozen=True)
-class Stutter:
+class Stutter(Record):
     """How often neighbours are equal, under the truth and under a way of decoding."""
 
     coupling: float
@@ -28,10 +28,6 @@ class Stutter:
     temperature: float
     rate: float
     truth: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def stutter_share(table: Table, p: Array) -> float:

@@ -12,8 +12,7 @@ nearest joint: what is left of eq 4 at its minimum, Arnold–Gokhale's residual.
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,11 +21,12 @@ from anyorder.joints.arnold_gokhale import arnold_gokhale
 from anyorder.joints.measures import divergences
 from anyorder.joints.passes import conditional_rows
 from anyorder.joints.tables import PairTables, check_pair, masked_marginals
+from anyorder.stats import Record
 from anyorder.types import Conditionals
 
 
 @dataclass(frozen=True)
-class Compatibility:
+class Compatibility(Record):
     """How far the conditionals of two positions are from those of a joint, over their top tokens.
 
     Attributes:
@@ -54,10 +54,6 @@ class Compatibility:
     residual: float
     expected_residual: float
     converged: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def compatibility(

@@ -9,23 +9,19 @@ from typing import Any
 
 import torch
 
-from anyorder.stats import Interval, to_json
+from anyorder.stats import Interval, Record, to_json
 
 METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "u_ratio", "p_ratio")
 
 
 @dataclass(frozen=True)
-class PairScore:
+class PairScore(Record):
     """One example under one joint; the metrics of a data set are made of means of these."""
 
     u_nll: float  # -log q'(w_a | w_b) - log q'(w_b | w_a)
     p_nll: float  # -log q'(w_a, w_b)
     a_kl: float  # mean over all conditioning tokens, both directions, of KL(model's conditional ‖ joint's)
     g_kl: float  # the same given the gold tokens only
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, float | None]) -> PairScore:

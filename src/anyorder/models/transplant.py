@@ -7,7 +7,7 @@ already, and only the head and the words that its own vocabulary lacks have to b
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.stats import Record
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _IDS = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_tok
 
 
 @dataclass(frozen=True)
-class Carried:
+class Carried(Record):
     """What a transplanted model was given and what is new.
 
     Attributes:
@@ -45,10 +46,6 @@ class Carried:
     pieces: int
     mean: int
     new: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
     def __str__(self) -> str:
         carried = f"{self.exact:,} as they are, {self.lower_cased:,} lower-cased, {self.pieces:,} as the mean of pieces"

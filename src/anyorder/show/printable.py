@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # marks that reverse the direction of what follows
+_BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # marks that reverse the direction of what follows
 
 
 def printable(text: str, keep: str = "") -> str:
     r"""``text`` with control characters as escapes (``\x1b``, ``\n``), but for those in ``keep``."""
 
     def shown(character: str) -> str:
-        control = unicodedata.category(character) in ("Cc", "Cs") or ord(character) in _TURNING
+        control = unicodedata.category(character) in ("Cc", "Cs") or ord(character) in _BIDI
         return character.encode("unicode_escape").decode() if control and character not in keep else character
 
     return "".join(map(shown, text))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from torch import Tensor
 from anyorder.conditionals.reread import Reread
 from anyorder.conditionals.table import Table
 from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, stream
-from anyorder.stats import Estimate
+from anyorder.stats import Estimate, Record
 from anyorder.studies.exact import CertifiedWorld, Lookup, empirical_tv, floor, mrf_joint, total_variation, worlds
 from anyorder.types import Sampler
 
@@ -31,7 +30,7 @@ TOLERANCE = 3.0  # standard errors
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """One sampler in one world. ``ok`` says whether the claim holds."""
 
     sampler: str
@@ -47,10 +46,6 @@ class Verdict:
     target_tv: float = 0.0  # exact total variation between the target and the truth
     passes: float = 0.0  # rows of the model per text
     against: dict[str, float] | None = None  # total variation of rivals at the same cost
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 class Bench:

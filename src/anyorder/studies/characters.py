@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
-from anyorder.stats import Z95, widening
+from anyorder.stats import Z95, Record, widening
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.score import score
 from anyorder.training.data import evenly, split
@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class PerCharacter:
+class PerCharacter(Record):
     """The bound of one set of texts, with a 95 % interval over texts."""
 
     name: str
@@ -36,10 +36,6 @@ class PerCharacter:
     low: float
     high: float
     nats_per_token: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def paragraphs(path: Path, held_out: float | None = None, limit: int | None = None) -> list[str]:

@@ -8,14 +8,15 @@ positions loses about C(k, 2) times the mean of its pairs, to second order in th
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from anyorder.models.attention import attention_of
 from anyorder.samplers.draw import inverse_cdf
+from anyorder.stats import Record
 from anyorder.types import Conditionals
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _DRAWS = 4
 
 
 @dataclass(frozen=True)
-class Dependence:
+class Dependence(Record):
     """Two positions of one text."""
 
     text: int
@@ -36,10 +37,6 @@ class Dependence:
     information: float  # nats lost by drawing the two in parallel, both ways round averaged
     influence: float  # TV a surprise at one causes at the other, the larger way: what the adaptive sampler measures
     attention: float | None  # mean over layers and heads, the larger way
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def choose_pairs(free: Tensor, random: int, neighbours: int, generator: torch.Generator) -> list[tuple[int, int, bool]]:

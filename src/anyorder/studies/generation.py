@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ import torch
 
 from anyorder.errors import AnyorderError, choose
 from anyorder.metrics.text import adjacent_repeats, distinct_n, repetition_n, unigram_entropy
-from anyorder.stats import to_json
+from anyorder.stats import Record
 from anyorder.studies.causal import causal_sample, load_causal
 from anyorder.tasks.generate import BATCH, generations, plan
 from anyorder.tasks.options import LoadOptions
@@ -35,7 +35,7 @@ SAMPLERS = ("parallel", "refine", "gibbs")
 
 
 @dataclass(frozen=True)
-class Quality:
+class Quality(Record):
     """One row of the study; rates are shares, time is for one text."""
 
     model: str
@@ -52,10 +52,6 @@ class Quality:
     stutter: float  # adjacent repeats beyond those of the real texts, if there are any
     distinct_2: float
     repetition_3: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
 
 class Written(NamedTuple):

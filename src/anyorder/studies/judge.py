@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import unigram_entropy
-from anyorder.stats import perplexity, to_json
+from anyorder.stats import Record, perplexity
 from anyorder.studies.causal import causal_terms, load_causal
 from anyorder.tasks.options import LoadOptions
 from anyorder.training.tokenizer import load_tokenizer
@@ -25,7 +25,7 @@ _ROWS = 16  # texts padded to one length
 
 
 @dataclass(frozen=True)
-class GenerativePerplexity:
+class GenerativePerplexity(Record):
     """What a judge thinks of some texts, never without their entropy."""
 
     perplexity: float  # exp of the mean negative log-likelihood per token, with its 95 % interval over texts
@@ -34,10 +34,6 @@ class GenerativePerplexity:
     entropy: float  # nats, :func:`anyorder.metrics.text.unigram_entropy` in the judge's own tokens
     tokens: int  # tokens scored
     texts: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
 
 @dataclass(frozen=True)

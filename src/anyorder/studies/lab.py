@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from anyorder.chains.efficiency import Efficiency, count_law, efficiency
@@ -17,7 +17,7 @@ from anyorder.chains.transition import law, masked_matrix
 from anyorder.chains.worlds import World
 from anyorder.errors import AnyorderError
 from anyorder.masking.priors import parse_prior
-from anyorder.stats import to_json
+from anyorder.stats import Record, to_json
 
 
 @dataclass(frozen=True)
@@ -132,17 +132,13 @@ def efficiency_row(
 
 
 @dataclass(frozen=True)
-class ParallelRow:
+class ParallelRow(Record):
     """What products lose on one world, in nats."""
 
     world: str
     coupling: float
     blocks: dict[int, float]  # k -> E KL(p(x_S | x_-S) ‖ best product)
     steps: dict[int, float]  # number of decoding steps -> KL(p ‖ decoding), averaged over the order
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self) | {"coupling": to_json(self.coupling)}
 
 
 def parallel_row(world: World, blocks: list[int]) -> ParallelRow:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
 from anyorder.files.reading import Source
-from anyorder.stats import Z95, wilson
+from anyorder.stats import Z95, Record, wilson
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.score import score
 
@@ -30,7 +30,7 @@ class MinimalPair:
 
 
 @dataclass(frozen=True)
-class Preference:
+class Preference(Record):
     """Two sentences under one method; ``difference`` is log p(a) - log p(b), in nats."""
 
     method: str
@@ -40,13 +40,9 @@ class Preference:
     standard_error: float
     prefers: str  # "a", "b", or "undecided": a tie, or an estimate whose 95 % interval holds 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class Accuracy:
+class Accuracy(Record):
     """Share of pairs whose acceptable sentence scores strictly higher, with Wilson's 95 % interval."""
 
     paradigm: str
@@ -55,10 +51,6 @@ class Accuracy:
     accuracy: float
     low: float
     high: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def read_pairs(path: str, limit: int | None = None) -> list[MinimalPair]:

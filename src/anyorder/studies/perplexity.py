@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from anyorder.errors import AnyorderError, choose
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
-from anyorder.stats import perplexity, to_json
+from anyorder.stats import Record, perplexity
 from anyorder.studies.causal import causal_terms, is_causal, load_causal
 from anyorder.tasks.options import LoadOptions
 
@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Perplexity:
+class Perplexity(Record):
     """One cell of a table.
 
     Attributes:
@@ -59,10 +59,6 @@ class Perplexity:
     tokens: int
     passes: int
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch import Tensor
 from anyorder.errors import AnyorderError
 from anyorder.samplers.gibbs import gibbs
 from anyorder.samplers.singles import single_mask_log_probs
-from anyorder.stats import to_json
+from anyorder.stats import Record
 from anyorder.types import Conditionals
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ _COARSE = 1.1  # where chance alone brings R-hat this far, agreement cannot be t
 
 
 @dataclass(frozen=True)
-class ChainReport:
+class ChainReport(Record):
     """Several chains over one text: half of them begin at the text, half at masks."""
 
     text: int
@@ -40,10 +40,6 @@ class ChainReport:
     draws: int  # sweeps it was computed from, all chains
     r_hat: float
     r_hat_chance: float  # R-hat that independent draws, as few as these, exceed once in twenty times
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON; a number that does not exist (chains that never move) is null."""
-        return dict(to_json(asdict(self)))
 
     @property
     def verdict(self) -> str:

@@ -34,12 +34,10 @@ class Shown(list[T]):
 def table(rows: Sequence[Mapping[str, str]]) -> str:
     """One row per result; the last column, the text, is flush left."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    head = "".join(_cell("th", escape(name), name == names[-1]) for name in names)
-    body = "".join(
-        f"<tr>{''.join(_cell('td', escape(row.get(name, '')), name == names[-1]) for name in names)}</tr>"
-        for row in rows
-    )
-    return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    align = {name: "left" if name == names[-1] else "right" for name in names}
+    head = "".join(_cell("th", escape(name), align[name]) for name in names)
+    lines = ["".join(_cell("td", escape(row.get(name, "")), align[name]) for name in names) for row in rows]
+    return _whole(head, lines)
 
 
 def coloured(tokens: Sequence[tuple[str, float]]) -> str:
@@ -55,18 +53,23 @@ def coloured(tokens: Sequence[tuple[str, float]]) -> str:
 def heat_map(rows: Sequence[str], columns: Sequence[str], p: Sequence[Sequence[float]]) -> str:
     """Probabilities ``p`` of pairs, the bluer the more probable; per cent where there is something to read."""
     most = max((value for line in p for value in line), default=1.0) or 1.0
-    head = "".join(_cell("th", escape(name), False) for name in ("", *columns))
-    body = ""
+    head = "".join(_cell("th", escape(name), "center") for name in ("", *columns))
+    lines = []
     for name, line in zip(rows, p, strict=True):
-        cells = ""
+        cells = _cell("th", escape(name), "right")
         for value in line:
             # The square root: a joint has a few pairs of some per cent and many of some per thousand.
             blue = f"background:rgba(46,120,200,{0.65 * (value / most) ** 0.5:.2f})"
             shown = f"{100 * value:.2g}" if value >= 0.001 else ""
             cells += f'<td style="{_CELL.format("center")};{blue}" title="{value:.3g}">{shown}</td>'
-        body += f"<tr>{_cell('th', escape(name), False)}{cells}</tr>"
+        lines.append(cells)
+    return _whole(head, lines)
+
+
+def _cell(tag: str, content: str, align: str) -> str:
+    return f'<{tag} style="{_CELL.format(align)}">{content}</{tag}>'
+
+
+def _whole(head: str, lines: Sequence[str]) -> str:
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def _cell(tag: str, content: str, left: bool) -> str:
-    return f'<{tag} style="{_CELL.format("left" if left else "right")}">{content}</{tag}>'
