@@ -37,7 +37,7 @@ def load_causal(path: str | Path, options: LoadOptions = LoadOptions()) -> Any:
     device, pickle = usable_device(said.pop("device")), said.pop("allow_pickle")
     try:
         model = AutoModelForCausalLM.from_pretrained(str(path), use_safetensors=None if pickle else True, **said)
-        return model.to(device).eval()
+        return model.to(device).eval()  # type: ignore[arg-type]  # as in the loader: transformers wraps `to`
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise AnyorderError(f"cannot load {path}, which must be a causal LM such as GPT-2: {reason}") from error

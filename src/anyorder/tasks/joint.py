@@ -230,6 +230,6 @@ def read_pair(
         )
     if not any(part.strip() for part in template.texts):
         raise AnyorderError("the text has no word besides its blanks: give the model something to go by")
-    found = layout(template.texts, lengths, vocab, lm.max_length, allow_unknown)
-    a, b = (position for run in found.slots for position in run)
-    return found.tokens, a, b
+    placed = layout(template.texts, lengths, vocab, lm.max_length, allow_unknown)
+    a, b = (position for run in placed.slots for position in run)
+    return placed.tokens, a, b
