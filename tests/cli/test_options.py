@@ -165,6 +165,13 @@ COMMANDS = {
          f"--finetune-rate 0.5 @ {TUNED}", f"--padding predicted @ {TUNED}", f"--work here @ {TUNED}", "--unit line",
          "--length 9", "--random bound", "--samples 3", "--limit 4", "--seed 7", *LOAD],
     ),
+    "evaluate schedule": Command(
+        "anyorder.cli.evaluate_schedule.check_output anyorder.cli.evaluate_schedule.check_plot_path "
+        "anyorder.studies.schedule.read_texts anyorder.studies.schedule.measure_curve anyorder.studies.schedule.prices",
+        "--data texts.txt",
+        ["--data others.txt", "--share 0.25", "--length 9", "--texts 3", "--steps 3", "--out curve.json",
+         "--overwrite @ --out curve.json", "--plot curve.png", "--seed 7", *MODEL],
+    ),
     "lab mixing": Command(
         "*anyorder.chains.worlds.make_world anyorder.cli.lab.check_plot_path anyorder.studies.lab.mixing_study",
         "",
