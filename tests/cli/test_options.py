@@ -140,7 +140,8 @@ COMMANDS = {
         "anyorder.studies.generation.masked_writers anyorder.studies.generation.real_texts "
         "anyorder.studies.generation.study",
         "",
-        ["--steps 3", "--length 9", "--texts 5", "--samplers gibbs", "--judge gpt", "--corpus more.txt",
+        ["--steps 3", "--length 9", "--texts 5", "--samplers gibbs", "--schedules cosine",
+         "--order random", "--judge gpt", "--corpus more.txt",
          "--temperature 0.5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
     ),
     "evaluate latency": Command(

@@ -41,6 +41,7 @@ def evaluate_schedule(
     json: JsonOption = False,
 ) -> None:
     """The loss of a hidden token against what is visible, and the price in nats of decoding in few steps."""
+    numbers = options.numbers
     check_output(out, overwrite=overwrite)
     check_plot_path(plot)
     lm = load_model(model)
@@ -54,7 +55,7 @@ def evaluate_schedule(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     curve = measured.curve
-    rows = list(prices(measured, [count for count in options.numbers if count <= curve.tokens]))
+    rows = list(prices(measured, numbers))
     if out is not None:
         curve.write(out)
     if plot is not None:
@@ -62,7 +63,7 @@ def evaluate_schedule(
 
         plot_schedule(curve, rows, plot)
     if json:
-        said = {"data": [str(path) for path in options.data], "steps": options.numbers}
+        said = {"data": [str(path) for path in options.data], "steps": numbers}
         settings = {"model": lm.name, **asdict(options), **said}
         print_json({"rows": [row.to_dict() for row in rows], "curve": curve.to_dict(), "settings": settings})
         return

@@ -106,7 +106,11 @@ class GenerationOptions(Options):
     steps: str = option("4,8,16,32,64", STEPS)
     length: int = option(126, "Tokens of every text, special ones not counted.", "-l", least=2)
     texts: int = option(64, "Texts generated for every row.", "-n", least=1)
-    samplers: str = option("parallel,refine,gibbs", "Among parallel, refine, gibbs.")
+    samplers: str = option("parallel,refine,gibbs", "Among parallel, pairs (parallel with --pairs), refine, gibbs.")
+    schedules: str | None = option(
+        None, "Of parallel and pairs: among optimal, linear, cosine. All there are if absent."
+    )
+    order: str = option("confidence", "Which blanks these commit first: confidence, margin, entropy or random.")
     judge: str | None = option(None, "A causal LM (GPT), name or folder, for generative perplexity.")
     corpus: Path | None = option(None, "Real texts, one per line (.txt, .gz, .xz), to compare with.")
     temperature: float = option(1.0, "Of every sampler.", above=0)

@@ -137,13 +137,13 @@ def _curve(each: np.ndarray, n: int) -> Curve:
 
 
 def prices(measured: Measured, steps: Sequence[int]) -> Iterator[Price]:
-    """The price of every schedule at each number of steps, for texts of the curve's own length."""
+    """The price of every schedule at each number of steps up to one per token, for texts of the curve's own length."""
     curve = measured.curve
     n, losses = curve.tokens, curve.losses(curve.tokens)
     own = [replace(curve, loss=tuple(row)).losses(n) for row in measured.each]
-    for count in steps:
-        if not 1 <= count <= n:
-            raise AnyorderError(f"{count} steps for texts of {n} tokens: choose 1 to {n}")
+    if min(steps, default=1) < 1:
+        raise AnyorderError(f"{min(steps)} steps reveal nothing: choose at least 1")
+    for count in (count for count in steps if count <= n):
         for name in SCHEDULES:
             blocks = optimal(losses, count) if name == "optimal" else FORMULAS[name](n, count)
             value = price(losses, blocks)
