@@ -152,12 +152,14 @@ COMMANDS = {
         ["--models a=b", "--judge other", "--texts 5", "--length 12", "--batch 5", "--steps 3", "--seed 7", *LOAD],
     ),
     "evaluate pairwise": Command(
-        "anyorder.cli.evaluate_pairwise.check_plot_path anyorder.files.journal.Journal "
-        "anyorder.tasks.pairs.draw_examples anyorder.studies.pairwise.run",
+        "anyorder.cli.evaluate_pairwise.check_plot_path anyorder.tasks.syntax.load_parser "
+        "anyorder.files.journal.Journal anyorder.tasks.pairs.draw_examples anyorder.studies.pairwise.run",
         "--data texts.txt",
         ["--data others.txt", "--scheme contiguous", "--examples 3", "--each 4", "--method ag", "--size 3",
-         "--support 5 @ --size 3", "--tail 0.25", "--out log.jsonl", "--resume", "--overwrite", "--plot distance.png",
+         "--support 5 @ --size 3", "--tail 0.25",
+         "--parser other @ --distance syntactic", "--out log.jsonl", "--resume", "--overwrite", "--plot distance.png",
          "--seed 7", *MODEL],
+        ("--json", "--distance"),
     ),
     "evaluate perplexity": Command(
         "anyorder.studies.finetune.finetune anyorder.studies.perplexity.evaluate",

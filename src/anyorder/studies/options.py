@@ -159,10 +159,20 @@ class PairwiseOptions(Options):
     tail: float | None = option(
         None, "Examine only the rows that carry mass (ag and mlm; no A-KL), such as 1e-3.", above=0, below=1
     )
+    distance: str = option(
+        "token",
+        "What --plot and --json show against: tokens between the two, or arcs between their words (syntactic).",
+        choices=("token", "syntactic"),
+    )
+    parser: str | None = option(
+        None, "The spaCy pipeline of --distance syntactic, name or folder; en_core_web_sm if absent."
+    )
     seed: int = seed_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.parser is not None and self.distance != "syntactic":
+            raise AnyorderError("only the syntactic distance needs a parser: add --distance syntactic, or leave it out")
         if self.tail is not None and self.size > 2:
             raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
         if self.tail is not None and set(self.method) - {"mlm", "ag"}:
