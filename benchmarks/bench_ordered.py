@@ -111,30 +111,31 @@ def measure(kind: str, repeats: int, positions: int, hundred: bool) -> list[Rati
 
 def by_length(kind: str, repeats: int, positions: int) -> dict[str, list[float]]:
     """Median seconds for 16 texts of each length."""
-    found: dict[str, list[float]] = {"full passes": [], "ordered": [], "GPT-2, cache": [], "chain, ordered": []}
+    found: dict[str, list[float]] = {"any-order in full": [], "ordered": [], "GPT-2, cache": [], "chain, ordered": []}
     for length in LENGTHS:
         w = Writers(kind, length, positions)
         work = {
-            "full passes": partial(w.write, w.full, 16, w.positions),
+            "any-order in full": partial(w.write, w.full, 16, w.positions),
             "ordered": partial(w.write, w.ordered, 16),
             "GPT-2, cache": partial(w.write_left_to_right, 16),
             "chain, ordered": partial(w.score, w.ordered, 16),
         }
         seconds = turns(work, repeats, clock=clock)
-        seconds["full passes"] = w.whole(seconds["full passes"])
+        seconds["any-order in full"] = w.whole(seconds["any-order in full"])
         for name, values in seconds.items():
             found[name].append(statistics.median(values))
     return found
 
 
 def plot(found: dict[str, list[float]], path: Path) -> None:
-    from anyorder.show.figure import new_figure, save_figure
+    from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
 
     figure, (ax,) = new_figure(width=5.2, height=3.6)
     for name, values in found.items():
-        ax.loglog(LENGTHS, values, marker="o", label=name, base=2)
+        ax.loglog(LENGTHS, values, marker="o", ms=4, lw=1.2, label=name, base=2)
+    plain_log(ax, "y")
     ax.set(xlabel="tokens of a text", ylabel="seconds, 16 texts", xticks=LENGTHS, xticklabels=LENGTHS)
-    ax.legend()
+    ax.legend(fontsize=FONT, frameon=False)
     save_figure(figure, path)
 
 

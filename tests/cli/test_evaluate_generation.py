@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from anyorder.metrics.curve import Curve
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.studies.generation import real_texts
+from anyorder.show.generation import generation_table
+from anyorder.studies.generation import masked_writers, real_texts, study
 from running import anyorder
 
 
@@ -51,15 +56,36 @@ def test_a_row_for_every_sampler_and_number_of_steps(command, judge, corpus, tmp
     result = json.loads(stdout)
     assert json.loads((out / "generation.json").read_text()) == result
     assert [(r["sampler"], r["steps"]) for r in result["rows"]] == [
-        ("real text", 0), ("any-order", 8), ("parallel", 2), ("parallel", 4), ("refine", 2), ("refine", 4),
-        ("gibbs", 2), ("gibbs", 4),
+        ("real text", 0), ("any-order", 8), ("parallel linear", 2), ("parallel linear", 4), ("parallel cosine", 2),
+        ("parallel cosine", 4), ("refine", 2), ("refine", 4), ("gibbs", 2), ("gibbs", 4),
     ]  # fmt: skip
     passes = {(r["sampler"], r["steps"]): r["passes"] for r in result["rows"]}
     assert passes["any-order", 8] == 8
-    assert passes["parallel", 2] == passes["refine", 2] == passes["gibbs", 2] == 2
+    assert passes["parallel linear", 2] == passes["refine", 2] == passes["gibbs", 2] == 2
     assert all(r["perplexity"] > 1 and r["entropy"] >= 0 for r in result["rows"])
     assert (out / "generation.png").stat().st_size > 1000
-    assert (out / "generation.md").read_text().count("\n") == 10
+    assert (out / "generation.md").read_text().count("\n") == 12
+
+
+def test_every_schedule_pairs_and_the_ordered_reading_have_their_rows(tiny_lm, monkeypatch):
+    curve = Curve((0.0, 0.5), (6.0, 2.0), (0.1, 0.1), tokens=4, texts=9)
+    monkeypatch.setattr(tiny_lm.model.config, "anyorder_ordered", True, raising=False)
+    lm = replace(tiny_lm, curve=curve)
+    asked = {"samplers": ("parallel", "pairs"), "schedules": ("optimal", "linear"), "order": "random"}
+    writers = list(masked_writers("m", lm, length=8, steps=[2], batch=2, **asked))
+    assert [(w.sampler, w.steps) for w in writers] == [
+        ("any-order", 8), ("ordered", 8), ("parallel optimal", 2), ("parallel linear", 2), ("pairs optimal", 2),
+        ("pairs linear", 2),
+    ]  # fmt: skip
+    rows = list(study(writers, texts=2))
+    assert [row.passes for row in rows[:4]] == [8, 8, 2, 2]
+    assert rows[4].passes > 2, "pairs ask further rows"
+    console = Console(width=80, file=io.StringIO())
+    console.print(generation_table([replace(row, perplexity=1234.5, low=1200.1, high=1300.2) for row in rows]))
+    shown = console.file.getvalue()
+    assert "parallel optimal  " in shown
+    assert "1234 (1200 to 1300)" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):
@@ -76,6 +102,8 @@ def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):
         (["--steps", "1"], "between 2"),
         (["--steps", "900"], "between 2"),
         (["--steps", "4", "--samplers", "magic"], "magic"),
+        (["--steps", "4", "--length", "8", "--schedules", "square"], "square"),
+        (["--steps", "4", "--length", "8", "--schedules", "optimal"], "curve"),
         (["--steps", "4", "--corpus", "nowhere.txt", "--length", "8"], "nowhere.txt"),
         (["--steps", "4", "--judge", "./nowhere"], "causal LM"),
         (["--steps", "4", "--out", "no/such/folder"], "no folder"),

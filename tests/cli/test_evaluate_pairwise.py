@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 import torch
@@ -124,6 +125,39 @@ def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
     assert status == 2
     assert "not a journal" in err
     assert (tmp_path / "other.jsonl").read_text() == "a line\nhalf a line"
+
+
+def test_syntactic_distance_from_a_finished_journal(command, monkeypatch, tmp_path, tiny_lm):
+    tokens = pytest.importorskip("spacy.tokens", reason="the extra syntax is not installed")
+    vocab = pytest.importorskip("spacy.vocab")
+
+    def chain(text):
+        """A parse in which each word is the head of the next one."""
+        words = text.split()
+        return tokens.Doc(
+            vocab.Vocab(), words, heads=[max(0, i - 1) for i in range(len(words))], deps=["x"] * len(words)
+        )
+
+    _, plain, _ = command("--examples", "5", "--method", "mlm", "--json", "--out", "run.jsonl")
+    monkeypatch.setattr("anyorder.tasks.syntax.load_parser", lambda name: chain)
+    asked = ("--distance", "syntactic", "--parser", "mine", "--plot", "syntax.png")
+    status, out, _ = command("--examples", "5", "--method", "mlm", "--json", "--out", "run.jsonl", "--resume", *asked)
+    assert status == 0
+    found = json.loads(out)
+    assert found["settings"]["parser"] == "mine"
+    assert found["rows"] == json.loads(plain)["rows"]
+    assert sum(one["examples"] for one in found["distance"]) == 5
+    assert (tmp_path / "syntax.png").stat().st_size > 5000
+    expected = Counter()
+    for record in map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines()[1:]):
+        words = tiny_lm.tokenizer(
+            LINES[record["line"] - 1]
+        ).word_ids()  # arcs of the chain are words from one to the other
+        expected[words[record["positions"][1]] - words[record["positions"][0]]] += 1
+    assert {one["distance"]: one["examples"] for one in found["distance"]} == expected
+    status, _, err = command("--parser", "mine", "--out", "other.jsonl")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--distance syntactic" in err
 
 
 def test_three_tokens_on_a_support(command):

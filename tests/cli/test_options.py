@@ -140,7 +140,8 @@ COMMANDS = {
         "anyorder.studies.generation.masked_writers anyorder.studies.generation.real_texts "
         "anyorder.studies.generation.study",
         "",
-        ["--steps 3", "--length 9", "--texts 5", "--samplers gibbs", "--judge gpt", "--corpus more.txt",
+        ["--steps 3", "--length 9", "--texts 5", "--samplers gibbs", "--schedules cosine",
+         "--order random", "--judge gpt", "--corpus more.txt",
          "--temperature 0.5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
     ),
     "evaluate latency": Command(
@@ -151,12 +152,14 @@ COMMANDS = {
         ["--models a=b", "--judge other", "--texts 5", "--length 12", "--batch 5", "--steps 3", "--seed 7", *LOAD],
     ),
     "evaluate pairwise": Command(
-        "anyorder.cli.evaluate_pairwise.check_plot_path anyorder.files.journal.Journal "
-        "anyorder.tasks.pairs.draw_examples anyorder.studies.pairwise.run",
+        "anyorder.cli.evaluate_pairwise.check_plot_path anyorder.tasks.syntax.load_parser "
+        "anyorder.files.journal.Journal anyorder.tasks.pairs.draw_examples anyorder.studies.pairwise.run",
         "--data texts.txt",
         ["--data others.txt", "--scheme contiguous", "--examples 3", "--each 4", "--method ag", "--size 3",
-         "--support 5 @ --size 3", "--tail 0.25", "--out log.jsonl", "--resume", "--overwrite", "--plot distance.png",
+         "--support 5 @ --size 3", "--tail 0.25",
+         "--parser other @ --distance syntactic", "--out log.jsonl", "--resume", "--overwrite", "--plot distance.png",
          "--seed 7", *MODEL],
+        ("--json", "--distance"),
     ),
     "evaluate perplexity": Command(
         "anyorder.studies.finetune.finetune anyorder.studies.perplexity.evaluate",
@@ -164,6 +167,13 @@ COMMANDS = {
         ["--models a=b", "--test others.txt", f"--data others.txt @ {TUNED}", "--finetune-steps 3 @ --data more.txt",
          f"--finetune-rate 0.5 @ {TUNED}", f"--padding predicted @ {TUNED}", f"--work here @ {TUNED}", "--unit line",
          "--length 9", "--random bound", "--samples 3", "--limit 4", "--seed 7", *LOAD],
+    ),
+    "evaluate schedule": Command(
+        "anyorder.cli.evaluate_schedule.check_output anyorder.cli.evaluate_schedule.check_plot_path "
+        "anyorder.studies.schedule.read_texts anyorder.studies.schedule.measure_curve anyorder.studies.schedule.prices",
+        "--data texts.txt",
+        ["--data others.txt", "--share 0.25", "--length 9", "--texts 3", "--steps 3", "--out curve.json",
+         "--overwrite @ --out curve.json", "--plot curve.png", "--seed 7", *MODEL],
     ),
     "lab mixing": Command(
         "*anyorder.chains.worlds.make_world anyorder.cli.lab.check_plot_path anyorder.studies.lab.mixing_study",

@@ -35,6 +35,8 @@ def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path
         assert weight.dtype == torch.float16
         torch.testing.assert_close(weight.float(), trained[name], rtol=1e-3, atol=1e-6)
     lm = anyorder.load(str(target))
+    assert lm.curve is not None
+    assert lm.curve.loss[0] > 0
     assert math.isfinite(lm.fill("the old ___ opened the door .", top=1)[0].log_prob)
     text = (target / "README.md").read_text()
     for heading in ("One blank", "Two blanks", "Five blanks", "scattered", "Begin and end", "A paragraph"):

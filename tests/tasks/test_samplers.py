@@ -55,7 +55,7 @@ def test_an_option_is_taken_by_its_samplers_and_refused_by_others(tiny_lm, sampl
         ("adaptive", {"blocks": 0}, "one block is needed, not 0: raise --blocks"),
         ("adaptive", {"influence": "words"}, "choose one of tokens, attention"),
         ("gibbs", {"mode": "serial"}, "choose one of parallel, sequential"),
-        ("parallel", {"schedule": "cubic"}, "choose one of linear, cosine"),
+        ("parallel", {"schedule": "cubic"}, "choose one of optimal, linear, cosine"),
         ("parallel", {"epsilon": -1.0}, "must not be negative"),
         ("parallel", {"order": [1, 2]}, "parallel commits by"),
         ("refine", {"start": "given"}, "--start given with --draft only"),

@@ -10,11 +10,12 @@ from anyorder.cli import (
     evaluate_latency,
     evaluate_pairwise,
     evaluate_perplexity,
+    evaluate_schedule,
 )
 
 evaluate_app = typer.Typer(
     name="evaluate",
-    help="Measure a model: bound per character, pairwise joints, perplexity, latency, generation.",
+    help="Measure a model: bound per character, pairwise joints, perplexity, latency, generation, schedules.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,3 +29,4 @@ def register(app: typer.Typer) -> None:
     evaluate_latency.register(evaluate_app)
     evaluate_pairwise.register(evaluate_app)
     evaluate_perplexity.register(evaluate_app)
+    evaluate_schedule.register(evaluate_app)

@@ -38,28 +38,32 @@ def generation(
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Quality and time of parallel, refine and Gibbs against their number of steps, beside any-order and real text."""
+    """Quality and time of few-step samplers against their number of steps, beside any-order and real text."""
     numbers = options.numbers
-    names = [choose(name, ("parallel", "refine", "gibbs"), "sampler") for name in options.names]
+    names = [choose(name, ("parallel", "pairs", "refine", "gibbs"), "sampler") for name in options.names]
     if out is not None:
         if not out.parent.is_dir():
             raise AnyorderError(f"no folder {out.parent} to write into: create it first")
         out.mkdir(exist_ok=True)
         check_output(out / "generation.json", overwrite=overwrite)
     lm = load_model(model)
+    from anyorder.metrics.schedules import SCHEDULES
     from anyorder.studies.generation import masked_writers, real_texts, study
     from anyorder.studies.judge import load_judge
 
+    schedules = [name for name in SCHEDULES if name != "optimal" or lm.curve is not None]
+    if options.schedules is not None:
+        schedules = [choose(name.strip(), SCHEDULES, "schedule") for name in options.schedules.split(",")]
     critic = load_judge(options.judge, model) if options.judge is not None else None
     writers = list(
         masked_writers(
-            lm.name, lm, length=options.length, steps=numbers, samplers=names, temperature=options.temperature,
-            seed=options.seed,
+            lm.name, lm, length=options.length, steps=numbers, samplers=names, schedules=schedules, order=options.order,
+            temperature=options.temperature, seed=options.seed,
         )
     )  # fmt: skip
     corpus = options.corpus
     real = real_texts(lm, corpus, options.length, options.texts) if corpus is not None else None
-    settings = {"model": lm.name, **asdict(options), "steps": numbers, "samplers": names}
+    settings = {"model": lm.name, **asdict(options), "steps": numbers, "samplers": names, "schedules": schedules}
     settings["corpus"] = None if corpus is None else corpus.name
     rows: list[Quality] = []
     interrupted = False

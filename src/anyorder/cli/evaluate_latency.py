@@ -58,8 +58,10 @@ def evaluate_latency(
             else:
                 counts = [k for k in options.steps if k < n]
                 samplers = ("parallel",) if counts else ()
-                lm, same = anyorder.load(path, **load.keywords), {"seed": options.seed, "batch": options.batch}
-                yield from masked_writers(name, lm, length=n, steps=counts, samplers=samplers, **same)
+                yield from masked_writers(
+                    name, anyorder.load(path, **load.keywords), length=n, steps=counts, samplers=samplers,
+                    seed=options.seed, batch=options.batch,
+                )  # fmt: skip
 
     with progress() as bar:
         task = bar.add_task("starting", total=None)

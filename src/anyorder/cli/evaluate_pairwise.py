@@ -63,8 +63,13 @@ def evaluate_pairwise(
     path = out or Path("runs") / f"pairwise-{stem}-{scheme}{'' if size == 2 else size}.jsonl"
     if path.is_file() and not (resume or overwrite):  # before the model is loaded
         raise AnyorderError(f"{path} exists: go on with --resume, replace it with --overwrite, or choose another --out")
+    from anyorder.tasks.syntax import load_parser, syntactic
+
+    syntax = options.distance == "syntactic"
+    parse = load_parser(options.parser or "en_core_web_sm") if syntax else None
     lm = load_model(model)
     from anyorder.files.journal import Journal
+    from anyorder.files.reading import Source
     from anyorder.studies.pairwise import by_distance, run, table
     from anyorder.tasks.pairs import draw_examples
 
@@ -76,7 +81,8 @@ def evaluate_pairwise(
     drawn = draw_examples(lm, data, scheme, options.examples, options.seed, size, options.each)
     settings: dict[str, Any] = {"model": lm.name, "vocab_size": vocab_size, "data": data, **asdict(options)}
     settings["methods"] = methods
-    for name in ("method", "examples"):  # the number of examples may grow when a run is continued
+    # The number of examples may grow when a run is continued; how its distances are counted does not matter to it.
+    for name in ("method", "examples", "distance", "parser"):
         del settings[name]
     journal = Journal(path, settings, resume=resume, overwrite=overwrite)
     with progress(quiet=json) as bar:
@@ -93,12 +99,18 @@ def evaluate_pairwise(
             report=lambda rows: bar.advance(task, rows),
         )
     rows = table(records, methods, options.seed)
+    if parse is not None:
+        records = syntactic(records, list(Source(data)), lm.tokenizer, parse)
     if plot is not None:
         from anyorder.show.joint_plot import distance_plot
 
-        distance_plot(records, plot, title=f"{Path(lm.name).name}, {Path(data).name}, {scheme} pairs")
+        distance_plot(
+            records, plot, title=f"{Path(lm.name).name}, {Path(data).name}, {scheme} pairs", kind=options.distance
+        )
     settings |= {
         "examples": len(records),
+        "distance": options.distance,
+        "parser": options.parser,
         "skipped": drawn.skipped,
         "journal": str(journal.path),
         "rows_asked": sum(r["rows"] for r in records),

@@ -48,6 +48,9 @@ def generate(
 
     with _notes():
         task = plan(lm, **vars(options))
+    if task.price is not None and not as_json:
+        each = f"{task.price:.1f} nats per text"
+        print(f"anyorder: note: {task.steps} steps lose about {each} against one token per step", file=sys.stderr)
     done: list[Generation] = []
     try:
         with _watching(task, trace, as_json) as watch:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
+from anyorder.metrics.curve import Curve, read_curve
 from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, rows_of, with_mask
 from anyorder.models.hub import check_available
 from anyorder.models.remote import REMOTE_ERRORS, remote_class, remote_reference, wrap_remote
@@ -31,6 +32,7 @@ class Loaded:
     mask_id: int
     pad_id: int | None
     max_length: int  # tokens of one row, special ones included
+    curve: Curve | None = None  # beside the checkpoint, if it was measured
 
 
 def read_checkpoint(
@@ -60,7 +62,7 @@ def read_checkpoint(
     model.to(place).eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     longest = max_length(model, tokenizer)
     ready: Any = model if remote is None else wrap_remote(model, mask_id, longest, name)
-    return Loaded(ready, tokenizer, name, mask_id, padding(tokenizer, config, mask_id), longest)
+    return Loaded(ready, tokenizer, name, mask_id, padding(tokenizer, config, mask_id), longest, read_curve(Path(path)))
 
 
 def padding(tokenizer: PreTrainedTokenizerBase, config: Any, mask_id: int) -> int | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.metrics.schedules import FORMULAS
 from anyorder.samplers.draw import (
     Draw,
     Warper,
@@ -25,7 +26,7 @@ from anyorder.samplers.orders import UNCERTAINTY
 from anyorder.types import Conditionals, Info, Randomness, Sampler
 
 COMMITS = (*UNCERTAINTY, "random")
-SCHEDULES = ("linear", "cosine")
+Schedule = Callable[[int], Sequence[int]]  # blanks of a row -> how many each step reveals
 
 
 class PairDraw(Protocol):
@@ -51,7 +52,7 @@ class ParallelState(NamedTuple):
 
     tokens: Tensor  # [B, N], mask_id at the open blanks
     open: Tensor  # [B, N] bool
-    blanks: Tensor  # [B] how many there were
+    targets: Tensor  # [B, K] blanks that are to be filled by the end of each step
     step: Tensor  # [B] steps made
 
     @property
@@ -65,7 +66,7 @@ def parallel(
     *,
     steps: int | None = None,
     commit: str = "confidence",
-    schedule: str = "linear",
+    schedule: str | Schedule = "linear",
     epsilon: float | None = None,
     warper: Warper | None = None,
     pair_draw: PairDraw | None = None,
@@ -81,7 +82,8 @@ def parallel(
         steps: K. A row of n < K blanks takes n steps, one blank each. None (with ``epsilon``): as many as it takes.
         commit: Which blanks first: ``confidence`` (largest max q), ``margin`` (largest gap between the two best),
             ``entropy`` (least entropy), or ``random`` (which needs the head only at the blanks it commits).
-        schedule: How many by step t: ``linear``, n·t/K, or ``cosine``, n·(1 - cos(π t / 2K)): few first.
+        schedule: How many in each step: ``linear``, ``cosine``, or a function from a row's number of blanks to the
+            sizes of at most K blocks (:mod:`anyorder.metrics.schedules` finds the cheapest).
         epsilon: The entropy bound. Blanks are taken in the order of ``commit`` while the sum of their entropies
             stays under ε nats (always at least one, and never fewer than ``steps`` demands). The sum of entropies
             bounds the KL divergence of the product from the joint of S.
@@ -96,32 +98,27 @@ def parallel(
         raise AnyorderError(
             "parallel decoding needs steps or epsilon: say how many steps to take, or the entropy bound"
         )
-    check(steps, commit, schedule, epsilon)
+    check(steps, commit, schedule if isinstance(schedule, str) else "linear", epsilon)
+    sizes = (lambda n: FORMULAS[schedule](n, steps or 1)) if isinstance(schedule, str) else schedule
     if pair_draw is not None and warper is not None:
         raise AnyorderError("pairs are drawn from the model's own joint: leave out temperature, top-k and the like")
 
     def init(tokens: Tensor, free: Tensor) -> ParallelState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
         blanks = free.sum(1)
-        return ParallelState(blank, free.clone(), blanks, torch.zeros_like(blanks))
+        return ParallelState(blank, free.clone(), _targets(blanks, sizes, steps or 0), torch.zeros_like(blanks))
 
     def share(state: ParallelState) -> Tensor:
         """[B] blanks the schedule wants committed in this step, at least one."""
         left = state.open.sum(1)
         if steps is None:
             return left.clamp(max=1)
-        # In whole numbers where possible: a rounding error here would be a blank left over at the end.
-        limit = state.blanks.clamp(min=1, max=steps)
-        t = state.step + 1
-        if schedule == "linear":
-            target = state.blanks * t // limit
-        else:
-            target = (state.blanks * (1 - torch.cos(0.5 * math.pi * t / limit))).floor().long()
-        target = torch.where(t >= limit, state.blanks, target)
-        return torch.minimum((target - (state.blanks - left)).clamp(min=1), left)
+        target = state.targets.gather(1, state.step.clamp(max=steps - 1)[:, None])[:, 0]
+        filled = state.targets[:, -1] - left  # an entropy bound may have filled more than were due
+        return torch.minimum((target - filled).clamp(min=1), left)
 
     def step(generator: Randomness, state: ParallelState) -> tuple[ParallelState, Info]:
-        tokens, still_open, blanks, made = state
+        tokens, still_open, targets, made = state
         keys, u = uniforms(generator, tokens, 2)
         count = share(state)
         if commit == "random" and epsilon is None and pair_draw is None:
@@ -131,7 +128,7 @@ def parallel(
             positions, draw, rows_sent = _survey(tokens, still_open, count, keys, u)
         tokens = place(tokens, positions, draw.tokens)
         still_open = place(still_open, positions, 0)
-        return ParallelState(tokens, still_open, blanks, made + 1), Info(positions, *draw, rows_sent)
+        return ParallelState(tokens, still_open, targets, made + 1), Info(positions, *draw, rows_sent)
 
     def _survey(tokens: Tensor, still_open: Tensor, count: Tensor, keys: Tensor, u: Tensor) -> tuple[Tensor, Draw, int]:
         """Look at every open blank, rank, and draw at those that are committed."""
@@ -175,6 +172,17 @@ def parallel(
     return Sampler(init, step)
 
 
+def _targets(blanks: Tensor, sizes: Schedule, steps: int) -> Tensor:
+    """[B, K] blanks of each row that are to be filled by the end of each step."""
+    table = torch.zeros((len(blanks), steps), dtype=torch.long, device=blanks.device)
+    for n in blanks.unique().tolist() if steps else ():
+        blocks = torch.tensor(list(sizes(n)), dtype=torch.long)
+        if len(blocks) > steps or int(blocks.sum()) != n or bool((blocks < 1).any()):
+            raise AnyorderError(f"a schedule of {blocks.tolist()} does not share {n} blanks out over {steps} steps")
+        table[blanks == n] = torch.nn.functional.pad(blocks.cumsum(0), (0, steps - len(blocks)), value=n).to(table)
+    return table
+
+
 def check(steps: int | None, commit: str, schedule: str, epsilon: float | None) -> None:
     """Refuse values that no step can use."""
     if steps is not None and steps < 1:
@@ -182,4 +190,4 @@ def check(steps: int | None, commit: str, schedule: str, epsilon: float | None) 
     if epsilon is not None and not epsilon >= 0:
         raise AnyorderError(f"the entropy bound must not be negative, not {epsilon}: choose 0 or more nats")
     choose(commit, COMMITS, "commit rule")
-    choose(schedule, SCHEDULES, "schedule")
+    choose(schedule, FORMULAS, "schedule")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
+from anyorder.show.printable import table as new_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,21 +35,25 @@ def _cell(value: Any) -> str:
 
 
 def generation_table(rows: Sequence[Quality]) -> Table:
-    """A table for the terminal, with the interval of the perplexity."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    names = ("model", "sampler", "steps", "s per text", "PPL", "95 %", "entropy", "distinct", "stutter")
-    table = Table(*names, box=SIMPLE)
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    """A table for the terminal, of at most 80 columns, with the interval of the perplexity."""
+    table = new_table(("sampler",), ("steps", "sec", "PPL (95 %)", "entropy", "distinct", "stutter"))
+    model = ""
     for r in rows:
-        judged = ("–", "–")
-        if r.perplexity is not None and r.low is not None and r.high is not None:
-            ends = "one text: none" if math.isnan(r.low) else f"{r.low:.1f} to {r.high:.1f}"
-            judged = (f"{r.perplexity:.1f}", ends)
+        if r.model != model:  # its name, above its samplers
+            model = r.model
+            table.add_row(model)
         quality = (f"{r.entropy:.2f}", f"{r.distinct_2:.3f}", f"{r.stutter:.4f}")
-        table.add_row(r.model, r.sampler, str(r.steps), f"{r.seconds:.3g}", *judged, *quality)
+        table.add_row(r.sampler, str(r.steps), f"{r.seconds:.3g}", _judged(r), *quality)
     return table
+
+
+def _judged(r: Quality) -> str:
+    """The perplexity with its interval."""
+    if r.perplexity is None or r.low is None or r.high is None:
+        return "–"
+    digits = 0 if r.high >= 100 else 1
+    ends = "one text" if math.isnan(r.low) else f"{r.low:.{digits}f} to {r.high:.{digits}f}"
+    return f"{r.perplexity:.{digits}f} ({ends})"
 
 
 def plot_generation(rows: Sequence[Quality], path: Path) -> None:

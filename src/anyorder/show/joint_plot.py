@@ -58,8 +58,14 @@ def heat_map(joints: Mapping[str, TextJoint], path: str | Path, *, title: str, t
     save_figure(figure, path)
 
 
-def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, title: str) -> None:
-    """Mean pairwise NLL of each method against the number of tokens between the two positions (figure 1, left)."""
+LABELS = {
+    "token": "tokens between the two positions (0 = adjacent)",
+    "syntactic": "arcs between the two words (0 = one word)",
+}
+
+
+def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, title: str, kind: str = "token") -> None:
+    """Mean pairwise NLL of each method against the distance of the two positions (figure 1), one of ``LABELS``."""
     distances = sorted({int(r["distance"]) for r in records})
     counts = [sum(r["distance"] == d for r in records) for d in distances]
     figure, (axis,) = new_figure(width=7, height=4)
@@ -85,7 +91,7 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
         axis.plot(distances, course, lw=1.2, color=colour)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bars.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel("tokens between the two positions (0 = adjacent)")
+    axis.set_xlabel(LABELS[kind])
     axis.set_ylabel("pairwise NLL, nats per token (± 1 s.e.)")
     figure.legend(fontsize=FONT, loc="outside lower center", ncols=5)
     axis.set_title(title, fontsize=10)

@@ -1,4 +1,4 @@
-"""Put a trained model into the package: half-precision weights, tokenizer, and a card that says what it is.
+"""Put a trained model into the package: half-precision weights, tokenizer, curve, and a card.
 
 python -m anyorder.studies.bundle runs/bundled/final --data-dir FOLDER
 """
@@ -10,21 +10,25 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoModelForMaskedLM
 
 import anyorder
 from anyorder.errors import AnyorderError
+from anyorder.metrics.curve import NAME, Curve
 from anyorder.models.load import BUNDLED
 from anyorder.studies.bars import measure
-from anyorder.studies.card import card
+from anyorder.studies.card import card, held_out_texts
+from anyorder.studies.schedule import measure_curve
+from anyorder.tasks.lm import MaskedLM
 from anyorder.training.tokenizer import load_tokenizer
 
 LIMIT = 32 * 10**6  # bytes of weights the package may carry
 
 
 def bundle(final: Path, data_dir: Path | None = None, target: Path = BUNDLED, allow_short: bool = False) -> None:
-    """Copy the model in ``final`` to ``target`` in half precision, with its card.
+    """Copy the model in ``final`` to ``target`` in half precision, with its curve and its card.
 
     fp16 rather than bf16: the weights are far from fp16's range, and three more bits of each are kept. What was there
     stays until the new model is measured, in half precision as it will be shipped.
@@ -52,9 +56,18 @@ def bundle(final: Path, data_dir: Path | None = None, target: Path = BUNDLED, al
         measured = measure(lm, data_dir) if data_dir else None
         if measured and measured.short and not allow_short:
             raise AnyorderError(f"the model falls short ({'; '.join(measured.short)}): add --allow-short to take it")
+        _measure_curve(lm, final.parent).write(made / NAME)
         (made / "README.md").write_text(card(final.parent, lm, measured), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)
+
+
+def _measure_curve(lm: MaskedLM, run: Path) -> Curve:
+    """The curve of the model on the texts its run held out."""
+    cache = next((run / "cache").glob("*/meta.json")).parent
+    special = lm.tokenizer.all_special_ids
+    texts = [text[~np.isin(text, special)].tolist() for text in held_out_texts(lm, cache)]
+    return measure_curve(lm, texts).curve
 
 
 if __name__ == "__main__":

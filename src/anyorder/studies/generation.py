@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.metrics.schedules import SCHEDULES
 from anyorder.metrics.text import adjacent_repeats, distinct_n, repetition_n, unigram_entropy
+from anyorder.models.ordered import TRAINED
 from anyorder.stats import Record
 from anyorder.studies.causal import causal_sample, load_causal
 from anyorder.tasks.generate import BATCH, generations, plan
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from anyorder.studies.judge import Judge
     from anyorder.tasks.lm import MaskedLM
 
-SAMPLERS = ("parallel", "refine", "gibbs")
+SAMPLERS = ("parallel", "pairs", "refine", "gibbs")  # pairs: parallel with neighbours drawn from their joint
 
 
 @dataclass(frozen=True)
@@ -78,47 +80,66 @@ def masked_writers(
     *,
     length: int,
     steps: Sequence[int],
-    samplers: Sequence[str] = SAMPLERS,
+    samplers: Sequence[str] = ("parallel", "refine", "gibbs"),
+    schedules: Sequence[str | None] = (None,),
+    order: str = "confidence",
     temperature: float = 1.0,
     seed: int = 0,
     batch: int = BATCH,
 ) -> Iterator[Writer]:
     """Any-order, one token per step, then every sampler at every number of steps.
 
-    ``parallel`` and ``refine`` take the steps as they are. ``gibbs`` with K steps resamples blocks of ⌈2n/K⌉: half the
-    steps draft the text, the other half go over it once more, so that all three cost K passes per text.
+    A model trained for it writes any-order twice, read in full and in order (``ordered``). ``parallel``, ``pairs`` and
+    ``refine`` take the steps as they are. ``gibbs`` with K steps resamples blocks of ⌈2n/K⌉: half the steps draft the
+    text, the other half go over it once more, so that all cost K passes per text (and ``pairs`` further rows).
 
     Args:
         name: Of the model, in the rows.
         lm: The model.
         length: Tokens of every text, special ones not counted.
         steps: The numbers of steps, each at most ``length``.
-        samplers: Among parallel, refine and gibbs.
+        samplers: Among parallel, pairs, refine and gibbs.
+        schedules: Of parallel and pairs: a row for each; None is what ``generate`` takes by itself.
+        order: Which blanks parallel and pairs commit first.
         temperature: Of every sampler.
         seed: Of every random choice.
         batch: Texts written together.
     """
     for sampler in samplers:
         choose(sampler, SAMPLERS, "sampler")
+    for schedule in schedules:
+        choose(schedule or "linear", SCHEDULES, "schedule")
     if samplers and (not steps or min(steps) < 2 or max(steps) > length):
         raise AnyorderError(f"steps must lie between 2 and the length, {length}")
 
-    def writer(sampler: str, count: int, **options: Any) -> Writer:
+    def writer(label: str, count: int, **options: Any) -> Writer:
         def write(texts: int) -> Written:
-            task = plan(
-                lm, length=length, samples=texts, sampler=sampler, temperature=temperature, seed=seed, **options
-            )
+            task = plan(lm, length=length, samples=texts, temperature=temperature, seed=seed, **options)
             made = list(generations(task, batch=batch))
             passes = sum(one.passes for one in made) / texts
             return Written([one.text for one in made], [list(one.tokens) for one in made], passes)
 
-        return Writer(name, sampler, count, write)
+        return Writer(name, label, count, write)
 
-    yield writer("any-order", length)
-    for sampler in samplers:
+    yield writer("any-order", length, sampler="any-order", reading="full")
+    if getattr(lm.model.config, TRAINED, False):
+        yield writer("ordered", length, sampler="any-order", reading="ordered")
+    for sampler, schedule in _kinds(samplers, schedules):
         for count in steps:
-            block = {"block": math.ceil(2 * length / count)} if sampler == "gibbs" else {}
-            yield writer(sampler, count, steps=count, **block)
+            options: dict[str, Any] = {"sampler": sampler, "steps": count}
+            if sampler == "gibbs":
+                options["block"] = math.ceil(2 * length / count)
+            elif sampler != "refine":
+                pairs = sampler == "pairs"
+                options |= {"sampler": "parallel", "schedule": schedule, "order": order, "pairs": pairs}
+            yield writer(f"{sampler} {schedule}" if schedule else sampler, count, **options)
+
+
+def _kinds(samplers: Sequence[str], schedules: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
+    """Every sampler, once per schedule if it has one."""
+    for sampler in samplers:
+        for schedule in schedules if sampler in ("parallel", "pairs") else (None,):
+            yield sampler, schedule
 
 
 def causal_writer(

@@ -9,6 +9,7 @@ from anyorder.errors import AnyorderError
 from anyorder.options import Options, option, seed_option
 from anyorder.tasks.options import PAIR_METHODS, SCHEMES
 
+STEPS = "Numbers of steps, comma-separated."
 MODELS = "name=folder of a masked or causal model; may be repeated."
 
 
@@ -102,10 +103,14 @@ class DiagnoseOptions(Options):
 class GenerationOptions(Options):
     """Of :mod:`anyorder.studies.generation`, against the number of steps."""
 
-    steps: str = option("4,8,16,32,64", "Numbers of steps, comma-separated.")
+    steps: str = option("4,8,16,32,64", STEPS)
     length: int = option(126, "Tokens of every text, special ones not counted.", "-l", least=2)
     texts: int = option(64, "Texts generated for every row.", "-n", least=1)
-    samplers: str = option("parallel,refine,gibbs", "Among parallel, refine, gibbs.")
+    samplers: str = option("parallel,refine,gibbs", "Among parallel, pairs (parallel with --pairs), refine, gibbs.")
+    schedules: str | None = option(
+        None, "Of parallel and pairs: among optimal, linear, cosine. All there are if absent."
+    )
+    order: str = option("confidence", "Which blanks these commit first: confidence, margin, entropy or random.")
     judge: str | None = option(None, "A causal LM (GPT), name or folder, for generative perplexity.")
     corpus: Path | None = option(None, "Real texts, one per line (.txt, .gz, .xz), to compare with.")
     temperature: float = option(1.0, "Of every sampler.", above=0)
@@ -114,10 +119,7 @@ class GenerationOptions(Options):
     @property
     def numbers(self) -> list[int]:
         """The numbers of steps."""
-        try:
-            return [int(part) for part in self.steps.split(",")]
-        except ValueError:
-            raise AnyorderError(f"cannot read the steps {self.steps!r}: write them as 4,8,16") from None
+        return _whole(self.steps)
 
     @property
     def names(self) -> list[str]:
@@ -157,10 +159,20 @@ class PairwiseOptions(Options):
     tail: float | None = option(
         None, "Examine only the rows that carry mass (ag and mlm; no A-KL), such as 1e-3.", above=0, below=1
     )
+    distance: str = option(
+        "token",
+        "What --plot and --json show against: tokens between the two, or arcs between their words (syntactic).",
+        choices=("token", "syntactic"),
+    )
+    parser: str | None = option(
+        None, "The spaCy pipeline of --distance syntactic, name or folder; en_core_web_sm if absent."
+    )
     seed: int = seed_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.parser is not None and self.distance != "syntactic":
+            raise AnyorderError("only the syntactic distance needs a parser: add --distance syntactic, or leave it out")
         if self.tail is not None and self.size > 2:
             raise AnyorderError("--tail takes a probability such as 1e-3, and pairs of tokens only (--size 2)")
         if self.tail is not None and set(self.method) - {"mlm", "ag"}:
@@ -206,6 +218,41 @@ class PerplexityOptions(Options):
         for file in [self.test, *self.data]:
             if not file.is_file():
                 raise AnyorderError(f"there is no file {file}: check the path")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleOptions(Options):
+    """Of :mod:`anyorder.studies.schedule`."""
+
+    data: tuple[Path, ...] = option((), "Texts the model was not trained on, one per line; may be repeated.")
+    share: float | None = option(
+        None, "Only the last documents of a file, this share of it: what its recipe held out.", above=0, below=1
+    )
+    length: int | None = option(
+        None, "Tokens of a text, special ones not counted; longer ones are cut. 64 if absent, or as texts are.",
+        "-l", least=2,
+    )  # fmt: skip
+    texts: int = option(256, "At most so many texts, evenly spread over the files.", "-n", least=2)
+    steps: str = option("1,2,4,8,16,32,64", STEPS)
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.data:
+            raise AnyorderError("no texts given: name a file with --data")
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of steps."""
+        return _whole(self.steps)
+
+
+def _whole(steps: str) -> list[int]:
+    """The numbers of steps that ``steps`` names."""
+    try:
+        return [int(part) for part in steps.split(",")]
+    except ValueError:
+        raise AnyorderError(f"cannot read the steps {steps!r}: write them as 4,8,16") from None
 
 
 @dataclass(frozen=True, kw_only=True)

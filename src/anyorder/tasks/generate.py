@@ -24,6 +24,9 @@ from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Info, Ordered, Sampler, State
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from anyorder.metrics.curve import Curve
     from anyorder.tasks.lm import MaskedLM
 
 # Rows generated together: enough to make good use of the processor, few enough that texts come soon.
@@ -45,6 +48,8 @@ class Generation:
         passes: rows sent through the model for this text (the mean over its batch, rounded up): of one text, a row is
             a pass. :class:`anyorder.types.Info` counts the rows of a whole batch and so calls them rows.
         reading: how the model was read, ``full`` or ``ordered``: a pass is then over two tokens instead of all.
+        price: nats that drawing several tokens per step loses in expectation against one per step, by the model's curve
+            (:mod:`anyorder.metrics.schedules`); None where it is not known.
     """
 
     text: str
@@ -52,6 +57,7 @@ class Generation:
     log_prob: float
     passes: int
     reading: str = "full"
+    price: float | None = None
 
     def __repr__(self) -> str:
         return f"Generation({self.text!r}, log_prob={self.log_prob:.4f}, passes={self.passes})"
@@ -107,6 +113,7 @@ class Plan:
         samples: texts wanted.
         seed: of all randomness; text number i is drawn from (seed, i).
         reading: ``full`` or ``ordered``.
+        price: nats lost by drawing several tokens per step, if known.
     """
 
     canvas: Canvas
@@ -116,6 +123,7 @@ class Plan:
     samples: int
     seed: int
     reading: str = "full"
+    price: float | None = None
 
     def rows(self, numbers: Sequence[int]) -> Iterator[tuple[State, Info]]:
         """Run the texts of these numbers from the canvas together, yielding (state, info) after each step."""
@@ -193,9 +201,17 @@ def plan(
         warper=make_warper(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical),
         greedy=top_k == 1,
         attention=lambda: attention_influence(lm.model, lm.conditionals.mask_id),
+        losses=None if lm.curve is None else _losses(lm.curve, canvas, words),
     )
-    chosen, count = options.make(task)
-    return Plan(canvas, words, chosen, count, samples, seed, how)
+    made = options.make(task)
+    return Plan(canvas, words, made.sampler, made.steps, samples, seed, how, made.price)
+
+
+def _losses(curve: Curve, canvas: Canvas, words: Vocabulary) -> np.ndarray:
+    """[blanks] the loss of a hidden token at each number of revealed ones."""
+    where = canvas.layout
+    given = int((~words.special[where.tokens] & ~where.free).sum())
+    return curve.losses(given + int(where.free.sum()), given)
 
 
 def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:
@@ -228,4 +244,4 @@ def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> I
         each = math.ceil(passes / count)
         for row, value in zip(tokens, log_prob.sum(1).tolist(), strict=True):
             text, _ = where.render(row, task.vocabulary)
-            yield Generation(text, tuple(row[inner].tolist()), value, each, task.reading)
+            yield Generation(text, tuple(row[inner].tolist()), value, each, task.reading, task.price)

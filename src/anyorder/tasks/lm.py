@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from anyorder.metrics.curve import Curve
     from anyorder.tasks.fill import Completion
     from anyorder.tasks.generate import Generation, Step
     from anyorder.tasks.joint import TextJoint
@@ -30,6 +31,7 @@ class MaskedLM:
     conditionals: Conditionals
     name: str
     max_length: int  # tokens of one row, special ones included
+    curve: Curve | None = None  # its loss against the share of visible tokens, if it was measured
 
     def __repr__(self) -> str:
         """One line, where the model's own would be a hundred."""

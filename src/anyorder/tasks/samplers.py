@@ -16,6 +16,8 @@ from anyorder.errors import AnyorderError, choose
 from anyorder.options import option
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from anyorder.samplers.adaptive import Influence
     from anyorder.samplers.draw import Warper
     from anyorder.text.template import Layout
@@ -39,6 +41,7 @@ class Task:
     warper: Warper | None
     greedy: bool
     attention: Callable[[], Influence]  # dependence measured by the model's attention
+    losses: np.ndarray | None = None  # [blanks] of a hidden token at each number of revealed ones, by the model's curve
 
     @property
     def blanks(self) -> int:
@@ -52,10 +55,11 @@ class Task:
 
 
 class Made(NamedTuple):
-    """A sampler, and the steps it makes: at most where it ends by itself, else as many as it is to make."""
+    """A sampler, and what is known of it before it draws."""
 
     sampler: Sampler[Any]
-    steps: int
+    steps: int  # at most where it ends by itself, else as many as it is to make
+    price: float | None = None  # nats it loses against one token per step, in expectation
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,11 @@ class Parallel(SamplerOptions):
 
     order: str | Sequence[int] = option("confidence", AnyOrder.__dataclass_fields__["order"].metadata["help"])
     steps: int | None = option(None, _STEPS)
-    schedule: str = option("linear", "How many tokens parallel commits by step t: linear, or cosine (few first).")
+    schedule: str | None = option(
+        None,
+        "How many tokens parallel commits per step: optimal (least loss by the model's curve; the default where the "
+        "model has one), linear, or cosine (few first).",
+    )
     epsilon: float | None = option(
         None,
         "parallel commits tokens while their entropies sum to less than this many nats, and as many as --steps wants.",
@@ -108,6 +116,7 @@ class Parallel(SamplerOptions):
     pairs: bool = option(False, "parallel: draw neighbours from their joint, not as if independent.")
 
     def __post_init__(self) -> None:
+        from anyorder.metrics.schedules import SCHEDULES
         from anyorder.samplers.parallel import COMMITS, check
 
         _positive(self.steps, "steps", "one step")
@@ -115,7 +124,9 @@ class Parallel(SamplerOptions):
             raise AnyorderError(
                 f"parallel commits by {', '.join(COMMITS)}, not in the order {self.order!r}: choose one"
             )
-        check(self.steps, str(self.order), self.schedule, self.epsilon)
+        check(self.steps, str(self.order), "linear", self.epsilon)
+        if self.schedule is not None:
+            choose(self.schedule, SCHEDULES, "schedule")
 
     def make(self, task: Task) -> Made:
         """See :class:`SamplerOptions`."""
@@ -124,16 +135,38 @@ class Parallel(SamplerOptions):
 
         # The entropy bound alone takes as many steps as it takes.
         steps = None if self.steps is None and self.epsilon is not None else _at_most(task.blanks, self.steps, 16)
+        blocks = () if steps is None else self._blocks(task, steps)
         sampler = parallel(
             task.conditionals,
             steps=steps,
             commit=str(self.order),
-            schedule=self.schedule,
+            schedule=lambda _: blocks,
             epsilon=self.epsilon,
             warper=task.warper,
             pair_draw=pair_draw(task.conditionals) if self.pairs else None,
         )
-        return Made(sampler, task.blanks if steps is None else steps)
+        return Made(sampler, task.blanks if steps is None else steps, self._price(task, blocks))
+
+    def _blocks(self, task: Task, steps: int) -> tuple[int, ...]:
+        """How many tokens each step commits."""
+        from anyorder.metrics.schedules import FORMULAS, optimal
+
+        name = self.schedule or ("linear" if task.losses is None else "optimal")
+        if name in FORMULAS:
+            return FORMULAS[name](task.blanks, steps)
+        if task.losses is None:
+            raise AnyorderError(
+                "the optimal schedule needs the model's curve: measure it with `anyorder evaluate schedule --data FILE "
+                "--out FOLDER/curve.json`, or choose --schedule linear or cosine"
+            )
+        return optimal(task.losses, steps)
+
+    def _price(self, task: Task, blocks: tuple[int, ...]) -> float | None:
+        """Known where the curve is, for what it describes: random places, the model's own probabilities, no pairs."""
+        from anyorder.metrics.schedules import price
+
+        described = self.order == "random" and task.warper is None and self.epsilon is None and not self.pairs
+        return price(task.losses, blocks) if described and task.losses is not None else None
 
 
 @dataclass(frozen=True)

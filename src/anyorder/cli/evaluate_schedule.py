@@ -1,0 +1,77 @@
+"""`anyorder evaluate schedule`: the curve of a model, and what parallel decoding costs by it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOptions,
+    OverwriteOption,
+    PlotOption,
+    command,
+    load_model,
+    print_json,
+    progress,
+)
+from anyorder.files.disk import check_output
+from anyorder.show.figure import check_plot_path
+from anyorder.studies.options import ScheduleOptions
+
+_EPILOG = (
+    "Example: anyorder evaluate schedule --model runs/mini/final --data texts.txt --out runs/mini/final/curve.json"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, name="schedule", epilog=_EPILOG)(evaluate_schedule)
+
+
+def evaluate_schedule(
+    options: ScheduleOptions,
+    model: ModelOptions,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the curve here: curve.json beside a model.")] = None,
+    overwrite: OverwriteOption = False,
+    plot: PlotOption = None,
+    json: JsonOption = False,
+) -> None:
+    """The loss of a hidden token against what is visible, and the price in nats of decoding in few steps."""
+    numbers = options.numbers
+    check_output(out, overwrite=overwrite)
+    check_plot_path(plot)
+    lm = load_model(model)
+    from anyorder.studies.schedule import measure_curve, prices, read_texts
+
+    texts = [text for path in options.data for text in read_texts(lm, path, options.share, options.texts)]
+    with progress(json) as bar:
+        task = bar.add_task("texts", total=options.texts)
+        measured = measure_curve(
+            lm, texts, length=options.length, count=options.texts, seed=options.seed,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+    curve = measured.curve
+    rows = list(prices(measured, numbers))
+    if out is not None:
+        curve.write(out)
+    if plot is not None:
+        from anyorder.show.schedule import plot_schedule
+
+        plot_schedule(curve, rows, plot)
+    if json:
+        said = {"data": [str(path) for path in options.data], "steps": numbers}
+        settings = {"model": lm.name, **asdict(options), **said}
+        print_json({"rows": [row.to_dict() for row in rows], "curve": curve.to_dict(), "settings": settings})
+        return
+    from rich.console import Console
+
+    from anyorder.show.schedule import curve_table, price_table
+
+    console = Console()
+    console.print(curve_table(curve))
+    console.print()
+    console.print(price_table(rows, curve.tokens))
