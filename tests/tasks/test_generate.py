@@ -213,5 +213,5 @@ def test_bad_input_is_one_line_and_long_texts_are_not_tokenised(tiny_lm, tokenis
 
 
 def test_json_has_the_agreed_fields():
-    expected = {"text": "t", "tokens": [1, 2], "log_prob": -1.0, "passes": 2, "reading": "full"}
+    expected = {"text": "t", "tokens": [1, 2], "log_prob": -1.0, "passes": 2, "reading": "full", "price": None}
     assert Generation("t", (1, 2), -1.0, 2).to_dict() == expected
