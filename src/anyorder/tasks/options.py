@@ -154,6 +154,25 @@ class JointOptions(Options):
             )
 
 
+@dataclass(frozen=True)
+class JointsOptions(JointOptions):
+    """The options of one joint, and of several at once."""
+
+    method: str = option(
+        "all",
+        "mlm (the product), mrf, mrf-logit, hcb, ag (Arnold-Gokhale), or all.",
+        choices=(*PAIR_METHODS, "all"),
+    )
+    top: int = option(10, "How many pairs to show.", "-n", least=1)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The constructions asked for."""
+        if self.method != "all":
+            return (self.method,)
+        return PAIR_METHODS if self.tail is None else ("mlm", "ag")
+
+
 SAID = {one.name: one.metadata["help"] for kind in REGISTRY.values() for one in fields(kind)}  # by the samplers
 
 
