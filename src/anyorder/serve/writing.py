@@ -8,59 +8,68 @@ from typing import Any
 from anyorder.serve.canvas import described, spelt
 from anyorder.serve.jobs import Job
 from anyorder.serve.turns import Pace
-from anyorder.tasks.generate import Plan, generations, plan
+from anyorder.tasks.generate import plans_of
 from anyorder.tasks.lm import MaskedLM
+from anyorder.tasks.options import GenerateOptions
+from anyorder.tasks.together import Plan, Row, Step, together
 from anyorder.types import Info
+
+ROWS = 64  # generated together
 
 
 def write(lm: MaskedLM, batch: Sequence[Job], pace: Pace) -> None:
     """Generate the texts of every job and end it with [[a generation per sample] per text]."""
+    plans: list[Plan] = []
+    owners: list[tuple[Job, int]] = []  # whose text a plan is, and which of them
     for job in batch:
-        results = []
-        for number, text in enumerate(job.texts):
-            task = plan(lm, **{**vars(job.options), "prompt": text})
-            teller = Teller(job, task, number)
-
-            def watch(task: Plan, state: Any, info: Info, start: int, teller: Teller = teller) -> None:
-                pace()
-                teller.step(state, info, start)
-
-            results.append([one.to_dict() for one in generations(task, watch)])
-            for sample, result in enumerate(results[-1]):
-                job.tell({"type": "end", "row": number * task.samples + sample, "result": result})
-        job.end(results)
+        assert isinstance(job.options, GenerateOptions)
+        plans += plans_of(lm, job.texts, job.options)
+        owners += [(job, number) for number in range(len(job.texts))]
+    results: dict[Job, dict[tuple[int, int], Any]] = {job: {} for job in batch}
+    for several in together(plans, ROWS):
+        tellers = [Teller(*owners[row.text], row) for row in several.rows]
+        pace()
+        for step in several.steps():
+            for number, teller in enumerate(tellers):
+                teller.step(step, number)
+            pace()
+        for row, one in zip(several.rows, several.generations(), strict=True):
+            job, number = owners[row.text]
+            results[job][number, row.sample] = one.to_dict()
+            job.tell({"type": "end", "row": number * row.plan.samples + row.sample, "result": one.to_dict()})
+    for job in batch:
+        samples = getattr(job.options, "samples", 1)
+        job.end([[results[job][number, i] for i in range(samples)] for number in range(len(job.texts))])
 
 
 class Teller:
-    """Tells one job about the rows of one of its texts; rows are numbered text by text, sample by sample."""
+    """Tells one job about one of its rows; they are numbered text by text, sample by sample."""
 
-    def __init__(self, job: Job, task: Plan, text: int) -> None:
-        self._job, self._task, self._text = job, task, text
-        self._steps: dict[int, int] = {}
-
-    def step(self, state: Any, info: Info, start: int) -> None:
-        """After every step."""
-        if not self._job.watched:
-            return
-        for i, ids in enumerate(state.tokens.tolist()):
-            row = self._text * self._task.samples + start + i
-            if row not in self._steps:
-                self._begin(row, start + i)
-            self._steps[row] += 1
-            text = self._task.canvas.layout.render(state.tokens[i], self._task.vocabulary)[0]
-            mask = str(self._task.vocabulary.tokenizer.mask_token)
-            event = {"type": "state", "row": row, "step": self._steps[row], "text": text.replace(mask, "___")}
-            if self._job.extra.get("canvas"):
-                event |= {"changed": changed(info, i), "tokens": spelt(self._task.vocabulary, ids), "ids": ids}
-            self._job.tell(event)
-
-    def _begin(self, row: int, sample: int) -> None:
-        self._steps[row] = 0
-        where = self._task.canvas.layout
-        event: dict[str, Any] = {"type": "start", "row": row, "input": self._text, "sample": sample}
-        if self._job.extra.get("canvas"):
+    def __init__(self, job: Job, text: int, row: Row) -> None:
+        self._job, self._plan = job, row.plan
+        self._row = text * row.plan.samples + row.sample
+        self._made = 0
+        self._told: list[int] = []
+        where = row.plan.canvas.layout
+        event: dict[str, Any] = {"type": "start", "row": self._row, "input": text, "sample": row.sample}
+        if job.extra.get("canvas"):
             positions = where.free.nonzero().squeeze(1).tolist()
-            event |= {**described(self._task.vocabulary, where.tokens.tolist()), "positions": positions}
+            event |= {**described(row.plan.vocabulary, where.tokens.tolist()), "positions": positions}
+        job.tell(event)
+
+    def step(self, step: Step, number: int) -> None:
+        """After every step; ``number`` is that of the row in its batch. A row that was done before is not told of."""
+        drawn = changed(step.info, number)
+        if not self._job.watched or self._job.over or bool((step.info.positions[number] < 0).all()):
+            return
+        self._made += 1
+        tokens = step.state.tokens[number, : len(self._plan.canvas.layout.tokens)]
+        mask = str(self._plan.vocabulary.tokenizer.mask_token)
+        event: dict[str, Any] = {"type": "state", "row": self._row, "step": self._made}
+        event["text"] = self._plan.text(tokens).replace(mask, "___")
+        if self._job.extra.get("canvas"):
+            ids = tokens.tolist()
+            event |= {"changed": drawn, "tokens": spelt(self._plan.vocabulary, ids), "ids": ids}
         self._job.tell(event)
 
 
