@@ -118,6 +118,19 @@ def takes(options: Callable[P, O]) -> Callable[[Callable[[S, T, O], R]], Callabl
     return decorate
 
 
+def takes_only(options: Callable[P, O]) -> Callable[[Callable[[S, O], R]], Callable[Concatenate[S, P], R]]:
+    """As :func:`takes`, for a function whose text is one of its options."""
+
+    def decorate(method: Callable[[S, O], R]) -> Callable[Concatenate[S, P], R]:
+        @wraps(method)
+        def call(self: S, *args: P.args, **keywords: P.kwargs) -> R:
+            return method(self, options(*args, **keywords))
+
+        return _described(call, options)
+
+    return decorate
+
+
 class _Bound(Protocol[P, R]):
     @overload
     def __call__(self, texts: str, /, *args: P.args, **keywords: P.kwargs) -> R: ...  # type: ignore[overload-overlap]  # a str is a sequence of str

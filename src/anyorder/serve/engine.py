@@ -42,6 +42,9 @@ class Engine:
         self._running: list[list[Job]] = []
         self._closing = False
         self._threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(THREADS)]
+
+    def start(self) -> None:
+        """Begin to work."""
         for thread in self._threads:
             thread.start()
 

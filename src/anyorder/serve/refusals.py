@@ -15,6 +15,10 @@ from anyorder.serve.jobs import Refused
 
 GONE = 499  # nobody reads it; nginx's number in its log
 _TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "What is wrong with the request, in a sentence."},
+    "5XX": {"description": "The server is stopping (503), or the request took too long (504)."},
+}
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 
 

@@ -39,24 +39,25 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def events(request: Request, job: Job, told: Told | None = None) -> StreamingResponse:
-    """Server-sent events: all that a job tells, and ``data: [DONE]``.
+def events(request: Request, job: Job, told: Told | None = None, *, done: bool = True) -> StreamingResponse:
+    """Server-sent events: all that a job tells.
 
     Args:
         request: The request.
         job: What is watched.
         told: Makes the messages of what the job tells, ("event", …) and ("end", answer); as they are, if None.
+        done: Whether ``data: [DONE]`` comes last.
     """
     request.app.state.engine.submit(job)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_messages(job, told or _as_told), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_messages(job, told or _as_told, done), media_type="text/event-stream", headers=headers)
 
 
 def _as_told(what: str, value: Any) -> Iterable[dict[str, Any]]:
     return [value] if what == "event" else []
 
 
-async def _messages(job: Job, told: Told) -> AsyncIterator[str]:
+async def _messages(job: Job, told: Told, done: bool) -> AsyncIterator[str]:
     try:
         async for what, value in job.events():
             for message in told(what, value):
@@ -65,4 +66,5 @@ async def _messages(job: Job, told: Told) -> AsyncIterator[str]:
         yield f"data: {json.dumps({'type': 'error', **sentence(error)})}\n\n"
     finally:
         job.over = True
-    yield DONE
+    if done:
+        yield DONE

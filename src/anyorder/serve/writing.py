@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from anyorder.serve.canvas import described, spelt
+from anyorder.serve.completing import completion_plans
 from anyorder.serve.jobs import Job
+from anyorder.serve.metrics import Metrics
 from anyorder.serve.turns import Pace
 from anyorder.tasks.generate import plans_of
 from anyorder.tasks.lm import MaskedLM
@@ -17,26 +22,34 @@ from anyorder.types import Info
 ROWS = 64  # generated together
 
 
-def write(lm: MaskedLM, batch: Sequence[Job], pace: Pace) -> None:
+def write(lm: MaskedLM, batch: Sequence[Job], pace: Pace, metrics: Metrics) -> None:
     """Generate the texts of every job and end it with [[a generation per sample] per text]."""
     plans: list[Plan] = []
     owners: list[tuple[Job, int]] = []  # whose text a plan is, and which of them
     for job in batch:
         assert isinstance(job.options, GenerateOptions)
-        plans += plans_of(lm, job.texts, job.options)
+        plans += completion_plans(lm, job) if "after" in job.extra else plans_of(lm, job.texts, job.options)
         owners += [(job, number) for number in range(len(job.texts))]
     results: dict[Job, dict[tuple[int, int], Any]] = {job: {} for job in batch}
     for several in together(plans, ROWS):
         tellers = [Teller(*owners[row.text], row) for row in several.rows]
         pace()
-        for step in several.steps():
+        made = 0
+        for made, step in enumerate(several.steps(), 1):
+            if made == 1:
+                for job in {owners[row.text][0] for row in several.rows}:
+                    metrics.first.observe(time.monotonic() - job.born)
+            metrics.tokens.inc(int((step.info.positions >= 0).sum()))
             for number, teller in enumerate(tellers):
                 teller.step(step, number)
             pace()
-        for row, one in zip(several.rows, several.generations(), strict=True):
+        metrics.steps.observe(made)
+        for i, (row, one) in enumerate(zip(several.rows, several.generations(), strict=True)):
             job, number = owners[row.text]
-            results[job][number, row.sample] = one.to_dict()
-            job.tell({"type": "end", "row": number * row.plan.samples + row.sample, "result": one.to_dict()})
+            result = results[job][number, row.sample] = one.to_dict()
+            if job.extra.get("drawn"):
+                result["drawn"] = drawn(row.plan, several.tokens[i], several.log_prob[i])
+            job.tell({"type": "end", "row": number * row.plan.samples + row.sample, "result": result})
     for job in batch:
         samples = getattr(job.options, "samples", 1)
         job.end([[results[job][number, i] for i in range(samples)] for number in range(len(job.texts))])
@@ -71,6 +84,13 @@ class Teller:
             ids = tokens.tolist()
             event |= {"changed": drawn, "tokens": spelt(self._plan.vocabulary, ids), "ids": ids}
         self._job.tell(event)
+
+
+def drawn(plan: Plan, tokens: Tensor, log_prob: Tensor) -> list[dict[str, Any]]:
+    """The generated tokens of a finished row [N], in reading order, with log q of each when it was drawn."""
+    spelling = spelt(plan.vocabulary, tokens.tolist())
+    places = plan.canvas.layout.free.nonzero().squeeze(1).tolist()
+    return [{"token": spelling[p] or "", "log_prob": float(log_prob[p])} for p in places]
 
 
 def changed(info: Info, row: int) -> list[dict[str, Any]]:

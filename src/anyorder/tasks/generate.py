@@ -9,14 +9,14 @@ import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.models.attention import attention_influence
-from anyorder.samplers.warpers import warper as make_warper
-from anyorder.tasks.options import GenerateOptions
+from anyorder.options import takes_only
+from anyorder.samplers.warpers import warper
+from anyorder.tasks.options import SAID, GenerateOptions
 from anyorder.tasks.reading import reader
 from anyorder.tasks.rows import named
 from anyorder.tasks.samplers import Task, options_of
 from anyorder.tasks.together import BATCH, Generation, Plan, together
-from anyorder.text.compose import Frame, drafted, prompted, scattered
-from anyorder.text.compose import acrostic as acrostic_canvas
+from anyorder.text.compose import Canvas, Frame, acrostic, drafted, prompted, scattered
 from anyorder.text.vocabulary import vocabulary
 from anyorder.types import Info, Ordered
 
@@ -26,76 +26,42 @@ if TYPE_CHECKING:
 Watch = Callable[["Plan", Any, Info, int], None]
 
 
-def plan(
-    lm: MaskedLM,
-    prompt: str | None = None,
-    *,
-    length: int | None = None,
-    begin: str | None = None,
-    end: str | None = None,
-    scatter: str | None = None,
-    acrostic: str | None = None,
-    order: str | Sequence[int] | None = None,
-    steps: int | None = None,
-    sampler: str | None = None,
-    block: int | None = None,
-    mode: str | None = None,
-    blocks: int | None = None,
-    threshold: float | None = None,
-    sharpness: float | None = None,
-    influence: str | None = None,
-    pairs: bool = False,
-    schedule: str | None = None,
-    epsilon: float | None = None,
-    start: str | None = None,
-    draft: str | None = None,
-    reading: str = "auto",
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
-    typical: float | None = None,
-    samples: int = 1,
-    seed: int = 0,
-    allow_unknown: bool = False,
-) -> Plan:
-    """Check every argument and decide what will be done; arguments as :meth:`anyorder.MaskedLM.generate`.
-
-    Those of the samplers are declared in :mod:`anyorder.tasks.samplers`; here None and False mean "not given".
-    """
-    if samples < 1:
-        raise AnyorderError(f"at least one sample is needed, not {samples}")
-    of_sampler = {
-        "order": order, "steps": steps, "block": block, "mode": mode, "blocks": blocks,
-        "threshold": threshold, "sharpness": sharpness, "influence": influence, "pairs": pairs,
-        "schedule": schedule, "epsilon": epsilon, "start": start, "draft": draft,
-    }  # fmt: skip
-    name, options = options_of(sampler, of_sampler)
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    frame = Frame(words, lm.max_length, allow_unknown)
-    shapes = [prompt is not None or begin is not None or end is not None, scatter is not None, acrostic is not None]
-    if sum(shapes) + (draft is not None) > 1:
+@takes_only(GenerateOptions)
+def plan(lm: MaskedLM, said: GenerateOptions) -> Plan:
+    """Check everything and decide what will be done; options as :meth:`anyorder.MaskedLM.generate`."""
+    frame = Frame(vocabulary(lm.tokenizer, lm.conditionals.vocab_size), lm.max_length, said.allow_unknown)
+    prompt = said.prompt is not None or said.begin is not None or said.end is not None
+    if prompt + sum(one is not None for one in (said.scatter, said.acrostic, said.draft)) > 1:
         raise AnyorderError(
             "a prompt (with its begin and end), scattered words, an acrostic and a draft exclude each other"
         )
-    if scatter is not None:
-        canvas = scattered(frame, scatter, length, torch.Generator().manual_seed(seed))
-    elif acrostic is not None:
-        canvas = acrostic_canvas(frame, acrostic, length)
-    elif draft is not None:
-        canvas = drafted(frame, draft, length)
+    if said.scatter is not None:
+        canvas = scattered(frame, said.scatter, said.length, torch.Generator().manual_seed(said.seed))
+    elif said.acrostic is not None:
+        canvas = acrostic(frame, said.acrostic, said.length)
+    elif said.draft is not None:
+        canvas = drafted(frame, said.draft, said.length)
     else:
-        canvas = prompted(frame, prompt, begin, end, length)
-    asked, how = reader(lm, reading, f"the sampler {name!r}", options.in_order)
+        canvas = prompted(frame, said.prompt, said.begin, said.end, said.length)
+    return plan_on(lm, canvas, said)
+
+
+def plan_on(lm: MaskedLM, canvas: Canvas, said: GenerateOptions) -> Plan:
+    """The same on a canvas that is there already: what ``said`` says of the sampler, the draws and the seed."""
+    name, options = options_of(said.sampler, {one: getattr(said, one) for one in SAID})
+    asked, how = reader(lm, said.reading, f"the sampler {name!r}", options.in_order)
     task = Task(
         conditionals=lm.conditionals,
         ordered=asked if isinstance(asked, Ordered) else None,
         layout=canvas.layout,
-        warper=make_warper(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical),
-        greedy=top_k == 1,
+        warper=warper(
+            temperature=said.temperature, top_k=said.top_k, top_p=said.top_p, min_p=said.min_p, typical_p=said.typical
+        ),
+        greedy=said.top_k == 1,
         attention=lambda: attention_influence(lm.model, lm.conditionals.mask_id),
     )
-    return Plan(canvas, words, task, options, options.make(task).steps, samples, seed, how)
+    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    return Plan(canvas, words, task, options, options.make(task).steps, said.samples, said.seed, how)
 
 
 def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:

@@ -139,14 +139,20 @@ class Step:
 
 
 class Together:
-    """Rows that share a batch: their plans have one sampler, with the same options."""
+    """Rows that share a batch: their plans have one sampler, with the same options.
+
+    Attributes:
+        rows: what each is.
+        tokens: [B, N] the texts so far, shorter ones padded.
+        log_prob: [B, N] log q of each token when it was last drawn, 0 where none was.
+    """
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
         layouts = [row.plan.canvas.layout for row in rows]
-        self._tokens = padded([where.tokens for where in layouts], rows[0].plan.task.conditionals.pad_id)
+        self.tokens = padded([where.tokens for where in layouts], rows[0].plan.task.conditionals.pad_id)
         self._free = padded([where.free for where in layouts], None)
-        self._log_prob = torch.zeros(self._tokens.shape, dtype=torch.float64)
+        self.log_prob = torch.zeros(self.tokens.shape, dtype=torch.float64)
         self._passes = torch.zeros(len(rows), dtype=torch.float64)
 
     def steps(self) -> Iterator[Step]:
@@ -163,20 +169,20 @@ class Together:
         sampler, count = most.options.make(task)
         seeds = Seeds.of((row.plan.seed, row.sample) for row in self.rows)
         limit = None if sampler.ends else count
-        for state, info in stream(sampler, self._tokens, self._free, generator=seeds, steps=limit):
+        for state, info in stream(sampler, self.tokens, self._free, generator=seeds, steps=limit):
             taken = info.positions
             asked = (taken >= 0).any(1)
             self._passes += asked * info.rows / asked.sum().clamp(min=1)
             if info.accepted is not None:
                 taken = torch.where(info.accepted[:, None], taken, -1)
-            self._log_prob = place(self._log_prob, taken, info.log_prob)
-            self._tokens = state.tokens
+            self.log_prob = place(self.log_prob, taken, info.log_prob)
+            self.tokens = state.tokens
             yield Step(state, info, self.rows)
 
     def generations(self) -> Iterator[Generation]:
         """What became of each row."""
-        values = self._log_prob.sum(1).tolist()
-        for row, tokens, value, passes in zip(self.rows, self._tokens, values, self._passes.tolist(), strict=True):
+        values = self.log_prob.sum(1).tolist()
+        for row, tokens, value, passes in zip(self.rows, self.tokens, values, self._passes.tolist(), strict=True):
             plan = row.plan
             inner = plan.inner()
             ids = tuple(tokens[: len(inner)][inner].tolist())
