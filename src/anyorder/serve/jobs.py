@@ -52,6 +52,7 @@ class Job:
     over: bool = False  # answered, failed, or its client has gone
 
     def __post_init__(self) -> None:
+        hash(self.key)  # here, where it fails one request only
         self._events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
 

@@ -49,7 +49,8 @@ def body(
 def read(request: BaseModel, options: type[Any], **own: Any) -> Any:
     """The options that a body says; raises AnyorderError where they contradict each other."""
     given = {one.name: getattr(request, one.name) for one in fields(options) if hasattr(request, one.name)}
-    return options(**{**given, **own})
+    # Equal options share a batch, so that they must be hashable.
+    return options(**{name: tuple(one) if isinstance(one, list) else one for name, one in {**given, **own}.items()})
 
 
 def _field(kind: Any, one: Field[Any], most: int | None) -> tuple[Any, Any]:
