@@ -75,6 +75,7 @@ def _about(app: FastAPI) -> None:
             "vocab_size": lm.conditionals.vocab_size,
             "mask_token": str(lm.tokenizer.mask_token),
             "waiting": app.state.engine.waiting,
+            "running": app.state.engine.running,
         }
 
     @app.get("/metrics", response_class=PlainTextResponse)

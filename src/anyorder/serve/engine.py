@@ -53,6 +53,11 @@ class Engine:
         """Jobs that no thread has taken yet."""
         return len(self._waiting)
 
+    @property
+    def running(self) -> int:
+        """Jobs that are being worked on."""
+        return sum(map(len, self._running))
+
     def submit(self, job: Job) -> Job:
         """Put a job into the queue.
 
