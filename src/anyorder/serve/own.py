@@ -16,7 +16,9 @@ from anyorder.serve.requests import Text, Texts, body, read
 from anyorder.serve.stream import answer, events
 from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions
 
-MOST = {"top": 100, "beam": 128, "samples": 64, "steps": 4096, "length": 4096, "block": 512, "stride": 4096, "top_k": 10**6}
+# What a request may ask for, beyond the limits of the options themselves.
+MOST = {"top": 100, "beam": 128, "samples": 64, "steps": 4096, "length": 4096, "block": 512, "stride": 4096}
+MOST["top_k"] = 10**6
 
 FillBody: Any = body(
     "Fill", FillOptions, at_most=MOST, texts=(Texts, ...),

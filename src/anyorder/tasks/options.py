@@ -144,7 +144,12 @@ class JointOptions(Options):
     tail: float | None = option(None, f"ag and mlm: {TAIL}", above=0, below=1)
     special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
     allow_unknown: bool = option(False, UNKNOWN)
-    seed: int = option(0, "For scripts that pass one everywhere: a joint is computed, nothing is random.", least=0, most=LARGEST_SEED)
+    seed: int = option(
+        0,
+        "For scripts that pass one everywhere: a joint is computed, nothing is random.",
+        least=0,
+        most=LARGEST_SEED,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
