@@ -108,6 +108,38 @@ def test_a_full_queue_refuses_and_says_when_to_come_back():
     asyncio.run(main())
 
 
+def test_a_queue_that_would_take_too_long_refuses_too():
+    async def main() -> None:
+        with bench() as b:
+            await answers(b.job(cost=100, do=lambda pace: time.sleep(0.2)))  # about 500 per second
+            go = threading.Event()
+            first = b.job("a", cost=100, do=blocked(go))
+            second = b.job("a", cost=1000, seconds=30)
+            with pytest.raises(Refused, match="takes too long") as refused:
+                b.job("a", seconds=2)
+            assert refused.value.status == 429
+            assert (refused.value.retry_after or 0) >= 1
+            go.set()
+            await answers(first, second, b.job("a", seconds=30))
+
+    asyncio.run(main())
+
+
+def test_what_waits_too_long_is_told_so_while_it_waits():
+    async def main() -> None:
+        with bench() as b:
+            go = threading.Event()
+            first = b.job("a", do=blocked(go))
+            while not b.batches:
+                await asyncio.sleep(0.001)
+            with pytest.raises(Refused, match="took longer"):
+                await answers(b.job("a", seconds=0.1))
+            go.set()
+            await answers(first)
+
+    asyncio.run(main())
+
+
 def test_slow_requests_do_not_keep_a_quick_one_waiting():
     async def main() -> None:
         with bench() as b:

@@ -9,7 +9,9 @@ batch and for a moment of each slow one, however many of those there are.
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from anyorder.errors import AnyorderError
@@ -29,6 +31,29 @@ class Stopped(Exception):
     """Nobody waits for this work any more."""
 
 
+class Speed:
+    """Cost worked off per second of work, over the last batches."""
+
+    def __init__(self) -> None:
+        self._cost = self._seconds = 0.0
+        self._since: float | None = None  # the last end of a batch, or when work began after a rest
+
+    def began(self) -> None:
+        """A batch was taken."""
+        self._since = time.monotonic() if self._since is None else self._since
+
+    def ended(self, cost: float, *, idle: bool) -> None:
+        """A batch of this cost ended; ``idle``: there is no other."""
+        now = time.monotonic()
+        self._cost = 0.95 * self._cost + cost
+        self._seconds = 0.95 * self._seconds + now - (now if self._since is None else self._since)
+        self._since = None if idle else now
+
+    def seconds(self, cost: float) -> float:
+        """How long so much will take; 0 while nothing is known."""
+        return cost * self._seconds / self._cost if self._cost else 0.0
+
+
 class Engine:
     """Runs jobs. ``work`` does a batch of one kind: it ends or fails each of its jobs."""
 
@@ -41,6 +66,7 @@ class Engine:
         self._waiting: list[Job] = []
         self._running: list[list[Job]] = []
         self._closing = False
+        self._speed = Speed()
         self._threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(THREADS)]
 
     def start(self) -> None:
@@ -70,6 +96,12 @@ class Engine:
             self._waiting = [one for one in self._waiting if not one.over]
             if len(self._waiting) >= self._most_waiting:
                 raise Refused(429, "too many requests are waiting: try again in a moment", retry_after=1)
+            # Better now than after a minute of waiting in vain.
+            before = [*self._waiting, *(one for batch in self._running for one in batch)]
+            wait = self._speed.seconds(sum(one.cost for one in before if not one.over))
+            if wait > job.seconds / 2:
+                retry = min(30, math.ceil(wait / 2))
+                raise Refused(429, "what waits already takes too long: try again in a moment", retry_after=retry)
             self._waiting.append(job)
             self._changed.notify_all()
         return job
@@ -107,20 +139,30 @@ class Engine:
                 self._pace.set(None)
                 with self._changed:
                     self._running.remove(batch)
+                    self._speed.ended(sum(job.cost for job in batch), idle=not self._running)
                     self._changed.notify_all()
 
     def _take(self) -> list[Job] | None:
         """The next batch; None when there will be none."""
         with self._changed:
             while True:
+                self._drop()
                 batch = self._choose()
                 if batch:
+                    self._speed.began()
                     self._waiting = [job for job in self._waiting if job not in batch]
                     self._running.append(batch)
                     return batch
                 if self._closing and not self._waiting:
                     return None
-                self._changed.wait()
+                self._changed.wait(1.0)  # what waits may have become late by then
+
+    def _drop(self) -> None:
+        """What waits in vain leaves the queue."""
+        for job in self._waiting:
+            if job.late:
+                job.fail(Refused(504, LATE))
+        self._waiting = [job for job in self._waiting if not job.over]
 
     def _choose(self) -> list[Job]:
         slow = sum(batch[0].cost > QUICK for batch in self._running)
