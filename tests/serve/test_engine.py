@@ -36,8 +36,11 @@ class Bench:
         for job in batch:
             job.end(job.key)
 
-    def job(self, key: object = "a", *, cost: float = 1, seconds: float = WAIT, **extra: Any) -> Job:
-        return self.engine.submit(Job("fill", ["text"], FillOptions(), key, cost, seconds, extra=extra))
+    def job(
+        self, key: object = "a", *, cost: float = 1, seconds: float = WAIT, heavy: bool = False, **extra: Any
+    ) -> Job:
+        made = Job("fill", ["text"], FillOptions(), key, cost, seconds, heavy=heavy, extra=extra)
+        return self.engine.submit(made)
 
 
 @contextmanager
@@ -151,6 +154,20 @@ def test_slow_requests_do_not_keep_a_quick_one_waiting():
             assert not any(job.over for job in slow)
             stop.set()
             await answers(*slow)
+
+    asyncio.run(main())
+
+
+def test_tables_over_pairs_are_made_one_after_the_other():
+    async def main() -> None:
+        with bench() as b:
+            stop = threading.Event()
+            jobs = [b.job(i, cost=QUICK + 1, heavy=True, do=until(stop)) for i in range(2)]
+            jobs.append(b.job("light", cost=QUICK + 1))
+            await answers(jobs[2])
+            assert b.engine.running == b.engine.waiting == 1
+            stop.set()
+            await answers(*jobs[:2])
 
     asyncio.run(main())
 

@@ -167,7 +167,10 @@ class Engine:
     def _choose(self) -> list[Job]:
         slow = sum(batch[0].cost > QUICK for batch in self._running)
         busy = {(batch[0].kind, batch[0].key) for batch in self._running if batch[0].cost <= QUICK}
+        heavy = any(job.heavy for batch in self._running for job in batch)
         for first in self._waiting:
+            if first.heavy and heavy:
+                continue
             if first.cost > QUICK and slow < THREADS - 1:
                 return [first]
             if first.cost <= QUICK and (first.kind, first.key) not in busy:

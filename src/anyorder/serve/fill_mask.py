@@ -65,35 +65,35 @@ def routes() -> APIRouter:
 
 def fill_masks(lm: MaskedLM, texts: Sequence[str], options: FillOptions, targets: Any, joint: bool) -> list[Any]:
     """What the endpoint answers for each text."""
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     layouts = []
     for text in texts:
-        template = read_template(lm, text, words)
-        layouts.append(layout(template.texts, [b.low for b in template.blanks], words, lm.max_length, True))
-    places = [torch.tensor([p for run in where.slots for p in run]) for where in layouts]
+        template = read_template(lm, text, vocab)
+        layouts.append(layout(template.texts, [b.low for b in template.blanks], vocab, lm.max_length, True))
+    places = [torch.tensor([p for run in cut.slots for p in run]) for cut in layouts]
     wanted = None if targets is None else _ids(lm, targets)
     asked = torch.nn.utils.rnn.pad_sequence(places, batch_first=True, padding_value=-1)
     with torch.inference_mode():
-        log_q = lm.conditionals(padded([where.tokens for where in layouts], lm.conditionals.pad_id), asked)
+        log_q = lm.conditionals(padded([cut.tokens for cut in layouts], lm.conditionals.pad_id), asked)
     answers = []
-    for text, where, place, found in zip(texts, layouts, places, log_q, strict=True):
-        lists = [_best(where, int(p), row, options.top, wanted, words) for p, row in zip(place, found, strict=False)]
+    for text, cut, place, found in zip(texts, layouts, places, log_q, strict=True):
+        lists = [_best(cut, int(p), row, options.top, wanted, vocab) for p, row in zip(place, found, strict=False)]
         # One mask is answered with its list, several with a list of lists: the pipeline does so too.
         shown: Any = lists[0] if len(lists) == 1 else lists
         answers.append({"masks": lists, "joint": _jointly(lm, text, options)} if joint else shown)
     return answers
 
 
-def _best(where: Layout, place: int, log_q: torch.Tensor, top: int, wanted: list[int] | None, words: Any) -> list[Any]:
+def _best(cut: Layout, place: int, log_q: torch.Tensor, top: int, wanted: list[int] | None, vocab: Any) -> list[Any]:
     among = log_q if wanted is None else log_q[wanted]
     best = among.topk(min(top, len(among)))
     out = []
     for index, value in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True):
         token = index if wanted is None else wanted[index]
-        row = where.tokens.clone()
+        row = cut.tokens.clone()
         row[place] = token
-        text = where.render(row, words)[0]
-        out.append({"score": value, "token": token, "token_str": words.surface(token), "sequence": text})
+        text = cut.render(row, vocab)[0]
+        out.append({"score": value, "token": token, "token_str": vocab.surface(token), "sequence": text})
     return out
 
 

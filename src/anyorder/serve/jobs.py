@@ -34,6 +34,7 @@ class Job:
         key: what must be equal for that.
         cost: about how many tokens will go through the model.
         seconds: how long it may take, waiting included.
+        heavy: whether it holds tables over pairs of tokens, hundreds of megabytes; such go one after the other.
         watched: whether events are wanted as the work goes on.
         single: whether the client sent one text, not a list.
         extra: what only this kind of work knows.
@@ -45,6 +46,7 @@ class Job:
     key: Hashable
     cost: float
     seconds: float
+    heavy: bool = False
     watched: bool = False
     single: bool = True
     extra: dict[str, Any] = field(default_factory=dict)

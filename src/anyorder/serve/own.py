@@ -98,5 +98,6 @@ def _job(request: Request, kind: str, said: Any, options: Any, *, watched: bool 
     state = request.app.state
     return Job(
         kind, texts, ready, key, cost(state.lm, kind, texts, ready), state.settings.seconds,
-        watched=watched, single=not isinstance(given, list), extra=extra,
+        heavy="joint" in (kind, getattr(ready, "method", None)), watched=watched,
+        single=not isinstance(given, list), extra=extra,
     )  # fmt: skip

@@ -27,9 +27,9 @@ def position(
         position: t, counted from 0 over the row, special tokens included; None only cuts the text into tokens.
         top: How many alternatives.
     """
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    row = _row(lm, text, words) if ids is None else _checked(lm, ids)
-    out = described(words, row)
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    row = _row(lm, text, vocab) if ids is None else _checked(lm, ids)
+    out = described(vocab, row)
     if position is None:
         return out
     if not 0 <= position < len(row):
@@ -49,19 +49,19 @@ def position(
         "held": held,
         "entropy": float(entropy_of(log_q)),
         "alternatives": [
-            {"id": t, "token": words.surface(t), "prob": p}
+            {"id": t, "token": vocab.surface(t), "prob": p}
             for t, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         ],
     }
 
 
-def _row(lm: MaskedLM, text: str | None, words: Vocabulary) -> list[int]:
+def _row(lm: MaskedLM, text: str | None, vocab: Vocabulary) -> list[int]:
     if text is None or not text.strip():
         raise AnyorderError("the text is empty: write some words")
     template = parse(text, str(lm.tokenizer.mask_token), lm.max_length)
-    check_length(" ".join(template.texts), words, lm.max_length)
+    check_length(" ".join(template.texts), vocab, lm.max_length)
     lengths = [blank.low for blank in template.blanks]
-    row: list[int] = layout(template.texts, lengths, words, lm.max_length, allow_unknown=True).tokens.tolist()
+    row: list[int] = layout(template.texts, lengths, vocab, lm.max_length, allow_unknown=True).tokens.tolist()
     return row
 
 

@@ -62,17 +62,15 @@ class Teller:
         self._job, self._plan = job, row.plan
         self._row = text * row.plan.samples + row.sample
         self._made = 0
-        self._told: list[int] = []
-        where = row.plan.canvas.layout
+        layout = row.plan.canvas.layout
         event: dict[str, Any] = {"type": "start", "row": self._row, "input": text, "sample": row.sample}
         if job.extra.get("canvas"):
-            positions = where.free.nonzero().squeeze(1).tolist()
-            event |= {**described(row.plan.vocabulary, where.tokens.tolist()), "positions": positions}
+            positions = layout.free.nonzero().squeeze(1).tolist()
+            event |= {**described(row.plan.vocabulary, layout.tokens.tolist()), "positions": positions}
         job.tell(event)
 
     def step(self, step: Step, number: int) -> None:
         """After every step; ``number`` is that of the row in its batch. A row that was done before is not told of."""
-        drawn = changed(step.info, number)
         if not self._job.watched or self._job.over or bool((step.info.positions[number] < 0).all()):
             return
         self._made += 1
@@ -82,7 +80,7 @@ class Teller:
         event["text"] = self._plan.text(tokens).replace(mask, "___")
         if self._job.extra.get("canvas"):
             ids = tokens.tolist()
-            event |= {"changed": drawn, "tokens": spelt(self._plan.vocabulary, ids), "ids": ids}
+            event |= {"changed": changed(step.info, number), "tokens": spelt(self._plan.vocabulary, ids), "ids": ids}
         self._job.tell(event)
 
 

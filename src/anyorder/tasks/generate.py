@@ -60,8 +60,8 @@ def plan_on(lm: MaskedLM, canvas: Canvas, said: GenerateOptions) -> Plan:
         greedy=said.top_k == 1,
         attention=lambda: attention_influence(lm.model, lm.conditionals.mask_id),
     )
-    words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    return Plan(canvas, words, task, options, options.make(task).steps, said.samples, said.seed, how)
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    return Plan(canvas, vocab, task, options, options.make(task).steps, said.samples, said.seed, how)
 
 
 def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:

@@ -92,11 +92,11 @@ class Plan:
 
     def inner(self) -> Tensor:
         """[N] bool: the tokens of the text, without the special ones around it."""
-        where = self.canvas.layout
-        inner = ~self.vocabulary.special[where.tokens] | where.free
+        layout = self.canvas.layout
+        inner = ~self.vocabulary.special[layout.tokens] | layout.free
         unknown = self.vocabulary.tokenizer.unk_token_id
         # The special tokens around the text go, an unknown word was let stand.
-        return inner if unknown is None else inner | (where.tokens == unknown)
+        return inner if unknown is None else inner | (layout.tokens == unknown)
 
 
 class Row(NamedTuple):
@@ -150,8 +150,8 @@ class Together:
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
         layouts = [row.plan.canvas.layout for row in rows]
-        self.tokens = padded([where.tokens for where in layouts], rows[0].plan.task.conditionals.pad_id)
-        self._free = padded([where.free for where in layouts], None)
+        self.tokens = padded([layout.tokens for layout in layouts], rows[0].plan.task.conditionals.pad_id)
+        self._free = padded([layout.free for layout in layouts], None)
         self.log_prob = torch.zeros(self.tokens.shape, dtype=torch.float64)
         self._passes = torch.zeros(len(rows), dtype=torch.float64)
 
