@@ -17,10 +17,13 @@ from anyorder.tasks.rows import named
 from anyorder.tasks.samplers import Task, options_of
 from anyorder.tasks.together import BATCH, Generation, Plan, together
 from anyorder.text.compose import Canvas, Frame, acrostic, drafted, prompted, scattered
-from anyorder.text.vocabulary import vocabulary
+from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Info, Ordered
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from anyorder.metrics.curve import Curve
     from anyorder.tasks.lm import MaskedLM
 
 Watch = Callable[["Plan", Any, Info, int], None]
@@ -48,6 +51,7 @@ def plan(lm: MaskedLM, said: GenerateOptions) -> Plan:
 
 def plan_on(lm: MaskedLM, canvas: Canvas, said: GenerateOptions) -> Plan:
     """The same on a canvas that is there already: what ``said`` says of the sampler, the draws and the seed."""
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     name, options = options_of(said.sampler, {one: getattr(said, one) for one in SAID})
     asked, how = reader(lm, said.reading, f"the sampler {name!r}", options.in_order)
     task = Task(
@@ -59,9 +63,17 @@ def plan_on(lm: MaskedLM, canvas: Canvas, said: GenerateOptions) -> Plan:
         ),
         greedy=said.top_k == 1,
         attention=lambda: attention_influence(lm.model, lm.conditionals.mask_id),
+        losses=None if lm.curve is None else _losses(lm.curve, canvas, vocab),
     )
-    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    return Plan(canvas, vocab, task, options, options.make(task).steps, said.samples, said.seed, how)
+    made = options.make(task)
+    return Plan(canvas, vocab, task, options, made.steps, said.samples, said.seed, how, made.price)
+
+
+def _losses(curve: Curve, canvas: Canvas, vocab: Vocabulary) -> np.ndarray:
+    """[blanks] the loss of a hidden token at each number of revealed ones."""
+    layout = canvas.layout
+    given = int((~vocab.special[layout.tokens] & ~layout.free).sum())
+    return curve.losses(given + int(layout.free.sum()), given)
 
 
 def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> Iterator[Generation]:
