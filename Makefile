@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SAMPLE := The old man opened the ___ and walked into the ___.
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo serve test lint types bench clean
 
 # The stamps make a second run start at once: pip runs again only when the project's own pins change.
 .venv/installed: pyproject.toml constraints-cpu.txt
@@ -22,6 +22,13 @@ SAMPLE := The old man opened the ___ and walked into the ___.
 demo: .venv/installed
 	$(BIN)/anyorder fill "$(SAMPLE)" --alone
 	$(BIN)/anyorder generate "The ___{10} sea ." --order random --trace --seed 1
+
+.venv/installed-web: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e ".[web]"
+	touch $@
+
+serve: .venv/installed-web
+	$(BIN)/anyorder serve
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

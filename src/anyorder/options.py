@@ -23,6 +23,8 @@ S = TypeVar("S")
 O = TypeVar("O")  # noqa: E741 - the options
 T = TypeVar("T")
 R = TypeVar("R")
+One = TypeVar("One", covariant=True)
+Many = TypeVar("Many", covariant=True)
 
 LARGEST_SEED = 2**63 - 1
 
@@ -117,7 +119,7 @@ def takes(options: Callable[P, O]) -> Callable[[Callable[[S, T, O], R]], Callabl
 
 
 def takes_only(options: Callable[P, O]) -> Callable[[Callable[[S, O], R]], Callable[Concatenate[S, P], R]]:
-    """As :func:`takes`, for a method whose text is one of its options."""
+    """As :func:`takes`, for a function whose text is one of its options."""
 
     def decorate(method: Callable[[S, O], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)
@@ -161,9 +163,75 @@ def takes_many(
     return decorate
 
 
-def _described(call: Any, options: Any) -> Any:
-    """``call`` with the signature and the help texts of its options, for ``help()`` and notebooks."""
-    first = list(inspect.signature(call.__wrapped__).parameters.values())[:-1]
+class _Prompted(Protocol[P, One, Many]):
+    @overload
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> One: ...
+    @overload
+    def __call__(self, prompts: list[str], /, *args: P.args, **keywords: P.kwargs) -> Many: ...
+
+
+class PromptOrMany(Generic[P, One, Many]):
+    """The type of a method whose text is its first option: ``One`` for a prompt, ``Many`` for a list of them.
+
+    As of :class:`OneOrMany`, for type checkers only.
+    """
+
+    def __get__(self, instance: object, owner: type | None = None) -> _Prompted[P, One, Many]:
+        """The method."""
+        raise NotImplementedError
+
+
+def takes_prompts(
+    options: Callable[P, O],
+) -> Callable[[Callable[[Any, list[str | None], O], list[R]]], PromptOrMany[P, R, list[R]]]:
+    """As :func:`takes_many`, for a method whose text is the first of its options, and need not be there."""
+
+    def decorate(method: Callable[[Any, list[str | None], O], list[R]]) -> PromptOrMany[P, R, list[R]]:
+        @wraps(method)
+        def call(self: Any, *args: Any, **keywords: Any) -> Any:
+            prompts, ready = _prompts(options, args, keywords)
+            return method(self, prompts, ready) if _several(args, keywords) else method(self, prompts, ready)[0]
+
+        return cast("PromptOrMany[P, R, list[R]]", _described(call, options, given=1))
+
+    return decorate
+
+
+def takes_prompts_together(
+    options: Callable[P, O],
+) -> Callable[[Callable[[Any, list[str | None], O], R]], PromptOrMany[P, R, R]]:
+    """As :func:`takes_prompts`, for a method with one answer for all of them."""
+
+    def decorate(method: Callable[[Any, list[str | None], O], R]) -> PromptOrMany[P, R, R]:
+        @wraps(method)
+        def call(self: Any, *args: Any, **keywords: Any) -> Any:
+            return method(self, *_prompts(options, args, keywords))
+
+        return cast("PromptOrMany[P, R, R]", _described(call, options, given=1))
+
+    return decorate
+
+
+def _several(args: Sequence[Any], keywords: dict[str, Any]) -> bool:
+    """Whether the first option is a list of texts."""
+    return isinstance(args[0] if args else keywords.get("prompt"), list)
+
+
+def _prompts(options: Any, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str | None], Any]:
+    """The prompts, and the options without them."""
+    if not _several(args, keywords):
+        ready = options(*args, **keywords)
+        return [ready.prompt], ready
+    prompts = [check_text(text) for text in (args[0] if args else keywords["prompt"])]
+    return [*prompts], options(*args[1:], **{**keywords, "prompt": None})
+
+
+def _described(call: Any, options: Any, given: int | None = None) -> Any:
+    """``call`` with the signature and the help texts of its options, for ``help()`` and notebooks.
+
+    ``given`` says how many of its own parameters remain beside them, if not all but the last.
+    """
+    first = list(inspect.signature(call.__wrapped__).parameters.values())[: given or -1]
     mine = inspect.signature(options).parameters.values()
     returns = inspect.signature(call.__wrapped__).return_annotation
     call.__signature__ = inspect.Signature([*first, *mine], return_annotation=returns)

@@ -58,6 +58,19 @@ class LogitRows(Protocol):
 
 
 @runtime_checkable
+class RowWise(Protocol):
+    """Optional, beside ``Conditionals``: answers that depend on which row of the batch asks, not on its tokens alone.
+
+    Samplers ask for it through :func:`anyorder.samplers.draw.of_rows` where they send some of the rows, or several of
+    their own for one.
+    """
+
+    def of_rows(self, rows: Tensor) -> Conditionals:
+        """The same for a batch of the rows ``rows`` [b] of this one."""
+        ...
+
+
+@runtime_checkable
 class Ordered(Protocol):
     """A model that reads tokens one after another, in any order, and keeps what it has read.
 

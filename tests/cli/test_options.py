@@ -122,6 +122,13 @@ COMMANDS = {
          "--quiet"],
         (),
     ),
+    "serve": Command(
+        "anyorder.serve.run.serve",
+        "",
+        ["--host localhost", "--port 9", "--api-key-file key.txt", "--no-key", "--cors https://a.org", "--queue 3",
+         "--seconds 2.5", "--drain 1.5", "--body 2048", *MODEL],
+        (),
+    ),
     "lm-eval": Command(
         "anyorder.models.hub.offline_if_unreachable lm_eval.tasks.TaskManager "
         "anyorder.integrations.lm_eval.AnyorderLM lm_eval.simple_evaluate",

@@ -215,3 +215,54 @@ def test_bad_input_is_one_line_and_long_texts_are_not_tokenised(tiny_lm, tokenis
 def test_json_has_the_agreed_fields():
     expected = {"text": "t", "tokens": [1, 2], "log_prob": -1.0, "passes": 2, "reading": "full", "price": None}
     assert Generation("t", (1, 2), -1.0, 2).to_dict() == expected
+
+
+# --- several prompts -------------------------------------------------------------------------------------------------
+
+PROMPTS = ["The ___ sat on the ___.", "A ___{5} dog", "the ___ ran and the ___{3} by the old ___ .", "the ___ sat ."]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": "random"},
+        {"order": "confidence", "temperature": 0.7},
+        {"order": "left-to-right", "reading": "ordered-untrained"},
+        {"sampler": "parallel", "steps": 2, "order": "random"},
+        {"sampler": "parallel", "epsilon": 1.5},
+        {"sampler": "parallel", "steps": 2, "pairs": True},
+        {"sampler": "refine", "steps": 2, "start": "random", "temperature": 1.5},
+        {"sampler": "gibbs", "block": 2},
+        {"sampler": "metropolis"},
+        {"sampler": "adaptive"},
+        {"sampler": "adaptive", "influence": "attention"},
+    ],
+    ids=str,
+)
+def test_a_prompt_gets_the_same_texts_alone_and_among_others(tiny_lm, options):
+    together = tiny_lm.generate(PROMPTS, samples=3, seed=4, **options)
+    for prompt, found in zip(PROMPTS, together, strict=True):
+        alone = tiny_lm.generate(prompt, samples=3, seed=4, **options)
+        assert [(one.text, one.tokens) for one in found] == [(one.text, one.tokens) for one in alone]
+        assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in alone], abs=1e-4)
+        if options.get("sampler") in (None, "parallel", "refine"):
+            assert [one.passes for one in found] == [one.passes for one in alone]
+
+
+def test_prompts_with_rules_of_their_own_keep_them(tiny_lm):
+    """Where a blank continues a word only pieces that continue one may stand, in its own row and nowhere else."""
+    inside, apart = tiny_lm.generate(["dog___", "dog ___"], samples=20, seed=1)
+    assert all(one.text.startswith("dog") and " " not in one.text for one in inside)
+    assert all(" " in one.text or not one.text[3:].isalpha() for one in apart)
+
+
+def test_a_stream_of_prompts_says_which_row_is_which(tiny_lm):
+    *_, last = tiny_lm.stream(PROMPTS[:2], samples=2, seed=4)
+    texts = {(row.text, row.sample): text for row, text in zip(last.rows, last.texts, strict=True)}
+    made = tiny_lm.generate(PROMPTS[:2], samples=2, seed=4)
+    assert texts == {(i, j): made[i][j].text for i in range(2) for j in range(2)}
+
+
+def test_an_unusable_prompt_is_named(tiny_lm):
+    with pytest.raises(AnyorderError, match="text 2: "):
+        tiny_lm.generate(["the ___ sat", "the ___{0} sat"])

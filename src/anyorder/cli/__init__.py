@@ -21,6 +21,7 @@ from anyorder.cli import (
     lab,
     lm_eval,
     score,
+    serve,
     train,
 )
 from anyorder.errors import AnyorderError
@@ -33,7 +34,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _part in (certify, compare, compatibility, diagnose, evaluate, fill, generate, joint, lab, lm_eval, score, train):
+for _part in (
+    certify,
+    compare,
+    compatibility,
+    diagnose,
+    evaluate,
+    fill,
+    generate,
+    joint,
+    lab,
+    lm_eval,
+    score,
+    serve,
+    train,
+):
     _part.register(app)
 
 

@@ -17,7 +17,7 @@ from anyorder.show.printable import printable
 from anyorder.tasks.options import GenerateOptions
 
 if TYPE_CHECKING:
-    from anyorder.tasks.generate import Generation, Plan
+    from anyorder.tasks.together import Generation, Plan
 
 _EPILOG = (
     'Example: anyorder generate --begin "Tom is a cat." --end "They became friends." --length 60   or   '
@@ -85,7 +85,7 @@ def _watching(task: Plan, trace: bool, as_json: bool) -> Iterator[Any]:
         with Tracer(Console(stderr=as_json, highlight=False)) as tracer:
             yield tracer.watch
         return
-    from anyorder.tasks.generate import BATCH
+    from anyorder.tasks.together import BATCH
 
     batches = -(-task.samples // BATCH)
     with progress() as bar:

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyorder.cli.common import JsonOption, ModelOptions, PlotOption, command, load_model, print_json, progress, said_of
-from anyorder.options import option
 from anyorder.show.figure import check_plot_path
 from anyorder.show.printable import printable
-from anyorder.tasks.options import PAIR_METHODS, JointOptions
+from anyorder.tasks.options import JointsOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.joint import TextJoint
-
-
-@dataclass(frozen=True)
-class Shown(JointOptions):
-    """The options of one joint, and of several at once."""
-
-    method: str = option(
-        "all",
-        "mlm (the product), mrf, mrf-logit, hcb, ag (Arnold-Gokhale), or all.",
-        choices=(*PAIR_METHODS, "all"),
-    )
-    top: int = option(10, "How many pairs to show.", "-n", least=1)
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def joint(
     text: Annotated[str, typer.Argument(help="A text with two blanks: ___ or the model's mask token.")],
-    options: Shown,
+    options: JointsOptions,
     model: ModelOptions,
     plot: PlotOption = None,
     json: JsonOption = False,
@@ -47,24 +33,19 @@ def joint(
     of the model's answers (mlm), two Markov random fields (mrf, mrf-logit), Hammersley–Clifford–Besag (hcb) and
     Arnold–Gokhale (ag), whose conditionals are nearest to the model's.
     """
-    every = PAIR_METHODS if options.tail is None else ("mlm", "ag")
     check_plot_path(plot)
     lm = load_model(model, quick=True)
-    from anyorder.tasks.joint import text_joints
+    from anyorder.tasks.joint import described, text_joints
 
-    names = every if options.method == "all" else (options.method,)
     with progress(quiet=json) as bar:
         task = bar.add_task("asking the model", total=2 * lm.conditionals.vocab_size)
-        joints = text_joints(lm, text, names, options, report=lambda rows: bar.advance(task, rows))
+        joints = text_joints(lm, text, options.methods, options, report=lambda rows: bar.advance(task, rows))
     if plot is not None:
         from anyorder.show.joint_plot import heat_map
 
         heat_map(joints, plot, title=text)
     if json:
-        methods = {name: found.to_dict(options.top) for name, found in joints.items()}
-        about = {"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size}
-        about |= {"special_tokens": options.special_tokens, "seed": options.seed}
-        print_json({**about, "methods": methods})
+        print_json(described(lm, text, joints, options))
     else:
         _print(joints, options.top)
         print("Special tokens: " + said_of(options.special_tokens))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.samplers.draw import Draw, Warper, ask, draw_at, first_among, inverse_cdf, pack, place, uniforms
+from anyorder.samplers.draw import Draw, Warper, ask, draw_at, first_among, inverse_cdf, of_rows, pack, place, uniforms
 from anyorder.samplers.gibbs import candidates
 from anyorder.types import Conditionals, Info, Randomness, Sampler
 
@@ -130,7 +130,7 @@ def mutual_influence(conditionals: Conditionals, tokens: Tensor, free: Tensor, u
     def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         return ((log_q.exp() - base[row[rows]].exp()).abs().sum(-1).float() / 2,)
 
-    (tv,), sent = ask(conditionals, shown, others, read)  # [R, K]
+    (tv,), sent = ask(of_rows(conditionals, row), shown, others, read)  # [R, K]
     # The spare last column takes the slots that asked nothing.
     found = torch.zeros((*tokens.shape, length + 1), device=tokens.device)
     found[row[:, None], j[:, None], torch.where(others >= 0, others, length)] = tv

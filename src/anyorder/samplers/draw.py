@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.types import Conditionals, Randomness
+from anyorder.types import Conditionals, Randomness, RowWise
 
 # Scores in, scores out, over [R, V]: the signature of transformers' logits warpers (the ids are not used).
 Warper = Callable[[Tensor, Tensor], Tensor]
@@ -80,6 +80,11 @@ def draw_from(log_q: Tensor, u: Tensor, warper: Warper | None) -> Draw:
     return Draw(tokens, log_prob, entropy_of(log_q))
 
 
+def of_rows(conditionals: Conditionals, rows: Tensor) -> Conditionals:
+    """``conditionals`` for the rows ``rows`` [b] of the batch, where they are not the same for all."""
+    return conditionals.of_rows(rows) if isinstance(conditionals, RowWise) else conditionals
+
+
 def ask(
     conditionals: Conditionals, tokens: Tensor, positions: Tensor, read: Callable[[Tensor, Tensor], tuple[Tensor, ...]]
 ) -> tuple[tuple[Tensor, ...], int]:
@@ -96,7 +101,7 @@ def ask(
     limit = max(1, _TOKENS // tokens.shape[1], most)
     parts = []
     for chunk in rows.split(limit) if len(rows) else ():
-        parts.append(read(conditionals(tokens[chunk], positions[chunk]), chunk))
+        parts.append(read(of_rows(conditionals, chunk)(tokens[chunk], positions[chunk]), chunk))
     if not parts:
         nothing = tokens.new_empty((0, positions.shape[1], conditionals.vocab_size), dtype=torch.float32)
         parts.append(read(nothing, rows))

@@ -23,7 +23,17 @@ class Seeds:
     """
 
     def __init__(self, seed: int, names: Iterable[Hashable]) -> None:
-        self._sources = [np.random.Philox(key=_key(seed, name)) for name in names]
+        self._begin((seed, name) for name in names)
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[int, Hashable]]) -> Seeds:
+        """Rows with a seed each, (seed, name): what a row is given is the same as among rows of one seed."""
+        made = cls(0, ())
+        made._begin(keys)
+        return made
+
+    def _begin(self, keys: Iterable[tuple[int, Hashable]]) -> None:
+        self._sources = [np.random.Philox(key=_key(seed, name)) for seed, name in keys]
         self._draws = [np.random.Generator(source) for source in self._sources]
         self._states = [source.state for source in self._sources]  # as they are before anything is drawn
         self._step = 0

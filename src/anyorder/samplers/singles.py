@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anyorder.samplers.draw import ask
+from anyorder.samplers.draw import ask, of_rows
 from anyorder.types import Conditionals
 
 
@@ -25,7 +25,7 @@ def single_mask_log_probs(conditionals: Conditionals, tokens: Tensor, where: Ten
     def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         return (log_q[:, 0].gather(1, held[rows]).squeeze(1).double(),)
 
-    (log_prob,), rows_sent = ask(conditionals, masked, position[:, None], read)
+    (log_prob,), rows_sent = ask(of_rows(conditionals, row), masked, position[:, None], read)
     out = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
     out[row, position] = log_prob
     return out, rows_sent

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from anyorder.tasks.generate import Plan
+    from anyorder.tasks.together import Plan
     from anyorder.types import Info
 
 # What stands for a token that is not yet decided; the paper leaves a blank.

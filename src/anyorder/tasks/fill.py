@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from anyorder.samplers.seeds import Seeds
 from anyorder.tasks.html import Shown
 from anyorder.tasks.lengths import length_posteriors
 from anyorder.tasks.options import FillOptions
+from anyorder.tasks.rows import named
 from anyorder.tasks.searches import Cut, Found, by_beam, by_joint, by_sample
 from anyorder.text.template import Layout, Template, check_length, finish_layout, kinds, parse, tokenise
 from anyorder.text.vocabulary import Vocabulary, vocabulary
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
 Progress = Callable[[str, int, int], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def fill(
     vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     fits = vocab.fits if options.special_tokens else vocab.fits & ~vocab.special
     templates = [
-        _named(None if alone else n, read_template, lm, one, vocab) if alone or one.strip() else Template((one,), ())
+        named(None if alone else n, read_template, lm, one, vocab) if alone or one.strip() else Template((one,), ())
         for n, one in enumerate(texts, first)
     ]
     layouts = _layouts(lm, templates, vocab, options.allow_unknown, None if alone else first)
@@ -172,7 +172,7 @@ def _layouts(
     layouts: list[list[Layout]] = [[] for _ in templates]
     for (number, template, n), row in zip(parts, ids, strict=True):
         name = None if first is None else first + number
-        layout = _named(name, finish_layout, template.texts, n, row, vocab, lm.max_length, allow_unknown)
+        layout = named(name, finish_layout, template.texts, n, row, vocab, lm.max_length, allow_unknown)
         layouts[number].append(layout)
     return layouts
 
@@ -206,14 +206,6 @@ def _distinct(rows: Sequence[tuple[float, Cut, Tensor]], vocab: Vocabulary, top:
         spelt, fills = cut.layout.render(row, vocab)
         distinct.setdefault(spelt, Completion(spelt, value, fills, tuple(row.tolist()), cut.log_length))
     return Shown(distinct.values())
-
-
-def _named(number: int | None, make: Callable[..., T], *arguments: Any) -> T:
-    """What ``make`` makes of a text; an error says which of several texts it was."""
-    try:
-        return make(*arguments)
-    except AnyorderError as error:
-        raise error if number is None else AnyorderError(f"text {number}: {error}") from None
 
 
 def read_template(lm: MaskedLM, text: str, vocab: Vocabulary) -> Template:

@@ -22,7 +22,7 @@ from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
 from anyorder.joints.tables import pair_tables
 from anyorder.tasks.html import heat_map
-from anyorder.tasks.options import JointOptions
+from anyorder.tasks.options import JointOptions, JointsOptions
 from anyorder.text.template import check_length, layout, parse
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 from anyorder.types import Conditionals
@@ -182,6 +182,13 @@ def text_joints(
             joint = joints[method] if values is None else Among(joints[method], values, len(vocab.pieces))
             out[method] = TextJoint(joint, method, vocab, disagreement)
     return out
+
+
+def described(lm: MaskedLM, text: str, joints: dict[str, TextJoint], options: JointsOptions) -> dict[str, Any]:
+    """What ``anyorder joint --json`` prints."""
+    about = {"text": text, "model": lm.name, "vocab_size": lm.conditionals.vocab_size}
+    about |= {"special_tokens": options.special_tokens, "seed": options.seed}
+    return {**about, "methods": {name: found.to_dict(options.top) for name, found in joints.items()}}
 
 
 def _adaptive(

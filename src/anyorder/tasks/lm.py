@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anyorder.options import takes, takes_many, takes_only
+from anyorder.options import takes, takes_many, takes_prompts, takes_prompts_together
 from anyorder.tasks.html import Shown
 from anyorder.tasks.options import FillOptions, GenerateOptions, JointOptions, ScoreOptions
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from anyorder.metrics.curve import Curve
     from anyorder.tasks.fill import Completion
-    from anyorder.tasks.generate import Generation, Step
     from anyorder.tasks.joint import TextJoint
     from anyorder.tasks.score import Score
+    from anyorder.tasks.together import Generation, Step
     from anyorder.types import Conditionals
 
 
@@ -62,31 +62,36 @@ class MaskedLM:
         # A text alone must have a blank; among several, an empty one has no completions.
         return [fill(self, texts, options)] if isinstance(texts, str) else fill(self, texts, options)
 
-    @takes_only(GenerateOptions)
-    def generate(self, options: GenerateOptions) -> list[Generation]:
+    @takes_prompts(GenerateOptions)
+    def generate(self, prompts: list[str | None], options: GenerateOptions) -> list[list[Generation]]:
         """Generate texts of ``length`` tokens around what is given, in any word order.
 
+        Several prompts share the model's batches; each gets the texts it gets alone.
+
         >>> lm.generate(begin="Tom is a cat.", end="They become friends.", length=60, order="left-to-right")[0].text
+        >>> [texts[0].text for texts in lm.generate(["The ___ sat.", "She ___ the ___."])]
         """
-        from anyorder.tasks.generate import generations, plan
+        from anyorder.tasks.generate import generate
 
-        return Shown(generations(plan(self, **vars(options))))
+        return [Shown(several) for several in generate(self, prompts, options)]
 
-    @takes_only(GenerateOptions)
-    def stream(self, options: GenerateOptions) -> Iterator[Step]:
-        """Yield a step of a generation after the other, all ``samples`` as one batch.
+    @takes_prompts_together(GenerateOptions)
+    def stream(self, prompts: list[str | None], options: GenerateOptions) -> Iterator[Step]:
+        """Yield a step of a generation after the other, all texts as one batch.
 
-        ``step.text`` (``step.texts`` of several samples) is the text so far. A step unpacks as ``state, info``:
+        ``step.text`` (``step.texts`` of several) is the text so far. A step unpacks as ``state, info``:
         ``state.tokens`` [B, N] are its tokens; ``info`` says which positions were drawn and how likely they were
-        (:class:`anyorder.types.Info`). Options as :meth:`generate`.
+        (:class:`anyorder.types.Info`); ``step.rows`` which text and sample each row is. Texts whose sampler makes
+        different numbers of steps follow each other. Options as :meth:`generate`.
 
         >>> for step in lm.stream("The ___ sat on the ___."):
         ...     print(step.text)
         """
-        from anyorder.tasks.generate import Step, plan
+        from anyorder.tasks.generate import plans_of
+        from anyorder.tasks.together import together
 
-        task = plan(self, **vars(options))
-        return (Step(state, info, task) for state, info in task.rows(range(task.samples)))
+        plans = plans_of(self, prompts, options)
+        return (step for several in together(plans, len(prompts) * options.samples) for step in several.steps())
 
     @takes(JointOptions)
     def joint(self, text: str, options: JointOptions) -> TextJoint:

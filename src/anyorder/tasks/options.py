@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
 from anyorder.errors import AnyorderError
-from anyorder.options import Options, option, seed_option
+from anyorder.options import LARGEST_SEED, Options, option, seed_option
 from anyorder.tasks.samplers import REGISTRY, SAMPLERS, options_of
 
 SCHEMES = ("random", "contiguous")  # which pairs of a text are looked at
@@ -144,7 +144,12 @@ class JointOptions(Options):
     tail: float | None = option(None, f"ag and mlm: {TAIL}", above=0, below=1)
     special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
     allow_unknown: bool = option(False, UNKNOWN)
-    seed: int = option(0, "For scripts that pass one everywhere: a joint is computed, nothing is random.", least=0)
+    seed: int = option(
+        0,
+        "For scripts that pass one everywhere: a joint is computed, nothing is random.",
+        least=0,
+        most=LARGEST_SEED,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,6 +157,25 @@ class JointOptions(Options):
             raise AnyorderError(
                 f"an adaptive support is for ag and mlm, not {self.method}: leave out --tail for the others"
             )
+
+
+@dataclass(frozen=True)
+class JointsOptions(JointOptions):
+    """The options of one joint, and of several at once."""
+
+    method: str = option(
+        "all",
+        "mlm (the product), mrf, mrf-logit, hcb, ag (Arnold-Gokhale), or all.",
+        choices=(*PAIR_METHODS, "all"),
+    )
+    top: int = option(10, "How many pairs to show.", "-n", least=1)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The constructions asked for."""
+        if self.method != "all":
+            return (self.method,)
+        return PAIR_METHODS if self.tail is None else ("mlm", "ag")
 
 
 SAID = {one.name: one.metadata["help"] for kind in REGISTRY.values() for one in fields(kind)}  # by the samplers

@@ -1,11 +1,16 @@
-"""Texts of different lengths as rows of one batch."""
+"""Texts of different lengths as rows of one batch; errors that say which text they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+
+from anyorder.errors import AnyorderError
+
+T = TypeVar("T")
 
 
 def batches(
@@ -30,3 +35,11 @@ def batches(
 def padded(rows: Sequence[Tensor], pad_id: int | None) -> Tensor:
     """[T, N] of rows [n]; without padding all have one length."""
     return pad_sequence(list(rows), batch_first=True, padding_value=0 if pad_id is None else pad_id)
+
+
+def named(number: int | None, make: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+    """What ``make`` makes of a text; an error says which of several texts it was."""
+    try:
+        return make(*arguments, **keywords)
+    except AnyorderError as error:
+        raise error if number is None else AnyorderError(f"text {number}: {error}") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -72,6 +72,10 @@ class SamplerOptions:
         """The sampler for a task."""
         raise NotImplementedError
 
+    def alike(self, task: Task) -> Hashable:
+        """What must be equal for texts to share a batch, each with what it gets alone; None: it goes alone."""
+        return task.blanks, task.masks
+
 
 @dataclass(frozen=True)
 class AnyOrder(SamplerOptions):
@@ -96,6 +100,12 @@ class AnyOrder(SamplerOptions):
 
         order = numbered(self.order, task.layout)
         return Made(any_order(task.ordered or task.conditionals, order=order, warper=task.warper), task.blanks)
+
+    def alike(self, task: Task) -> Hashable:
+        """Each row goes its own way, unless the order is that of one text's tokens."""
+        from anyorder.samplers.orders import parse
+
+        return "any" if isinstance(parse(self.order), str) else None
 
 
 @dataclass(frozen=True)
@@ -133,8 +143,7 @@ class Parallel(SamplerOptions):
         from anyorder.joints.pair_draw import pair_draw
         from anyorder.samplers.parallel import parallel
 
-        # The entropy bound alone takes as many steps as it takes.
-        steps = None if self.steps is None and self.epsilon is not None else _at_most(task.blanks, self.steps, 16)
+        steps = self._steps(task)
         blocks = () if steps is None else self._blocks(task, steps)
         sampler = parallel(
             task.conditionals,
@@ -146,6 +155,10 @@ class Parallel(SamplerOptions):
             pair_draw=pair_draw(task.conditionals) if self.pairs else None,
         )
         return Made(sampler, task.blanks if steps is None else steps, self._price(task, blocks))
+
+    def _steps(self, task: Task) -> int | None:
+        """How many there are; None: the entropy bound alone takes as many as it takes."""
+        return None if self.steps is None and self.epsilon is not None else _at_most(task.blanks, self.steps, 16)
 
     def _blocks(self, task: Task, steps: int) -> tuple[int, ...]:
         """How many tokens each step commits."""
@@ -167,6 +180,11 @@ class Parallel(SamplerOptions):
 
         described = self.order == "random" and task.warper is None and self.epsilon is None and not self.pairs
         return price(task.losses, blocks) if described and task.losses is not None else None
+
+    def alike(self, task: Task) -> Hashable:
+        """One schedule serves the rows of a batch; pairs are drawn without knowing of which row they are."""
+        steps = self._steps(task)
+        return None if self.pairs else "any" if steps is None else (task.blanks, self._blocks(task, steps))
 
 
 @dataclass(frozen=True)
@@ -219,6 +237,10 @@ class Refine(SamplerOptions):
         start = self.start or ("masks" if self.draft is None else "given")
         return Made(refine(task.conditionals, steps=steps, start=start, greedy=task.greedy, warper=task.warper), steps)
 
+    def alike(self, task: Task) -> Hashable:
+        """All rows make as many steps."""
+        return self.make(task).steps
+
 
 @dataclass(frozen=True)
 class Metropolis(SamplerOptions):
@@ -269,6 +291,10 @@ class Adaptive(SamplerOptions):
             influence=influence, warper=task.warper,
         )  # fmt: skip
         return Made(sampler, _chain_steps(task, self.steps, block, sweeps=1, name="adaptive"))
+
+    def alike(self, task: Task) -> Hashable:
+        """Attention is measured over whole rows, padding and all."""
+        return None if self.influence == "attention" else super().alike(task)
 
 
 REGISTRY: dict[str, type[SamplerOptions]] = {

@@ -104,6 +104,17 @@ def prompted(frame: Frame, prompt: str | None, begin: str | None, end: str | Non
     return _canvas(frame, texts, lengths, soft=frozenset(i for i, n in enumerate(fixed) if n is None))
 
 
+def between(frame: Frame, before: str, after: str, count: int) -> Canvas:
+    """``before``, then ``count`` tokens, then ``after``: both verbatim, nothing in them is read as a blank."""
+    if _mask(frame) in before + after:
+        raise AnyorderError(f"the text holds the mask token {_mask(frame)}: leave it out, or use fill")
+    frame.room(frame.used([before, after]) + count)
+    apart = "" if frame.vocabulary.style == "character" else " "
+    opens = apart if before and not before[-1].isspace() else ""
+    closes = apart if after[:1].isalnum() else ""
+    return _canvas(frame, [before + opens, closes + after], [count], soft=frozenset({0} if opens else ()))
+
+
 def _around(frame: Frame, prompt: str | None, begin: str | None, end: str | None, length: int | None) -> list[str]:
     """The parts in order, with ``...`` between them."""
     for text, name in ((prompt, "--prompt"), (begin, "--begin"), (end, "--end")):

@@ -1,0 +1,1 @@
+"""The HTTP server: one process, one model, in the shapes that existing clients speak."""

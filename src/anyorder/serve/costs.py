@@ -1,0 +1,46 @@
+"""About how many tokens a request will send through the model: enough to tell quick ones from slow ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anyorder.tasks.lm import MaskedLM
+from anyorder.text.compose import DEFAULT_LENGTH
+
+
+def cost(lm: MaskedLM, kind: str, texts: Sequence[str | None], options: Any) -> float:
+    """Rows times tokens of all texts."""
+    return sum(_COSTS[kind](lm, _tokens(lm, text), text or "", options) for text in texts)
+
+
+def _tokens(lm: MaskedLM, text: str | None) -> int:
+    """Tokens of a text, at a glance: words and punctuation."""
+    return min(lm.max_length, 2 + len(text or "") // 4)
+
+
+def _fill(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
+    if options.method == "joint":
+        return _joint(lm, tokens, text, options)
+    rows = options.beam if options.method == "beam" else options.samples
+    blanks = max(1, text.count("___") + text.count(str(lm.tokenizer.mask_token)))
+    lengths = 8 if "{" in text else 1  # open lengths are a search each
+    return lengths * blanks * rows * tokens
+
+
+def _generate(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
+    length = max(tokens, options.length or DEFAULT_LENGTH)
+    return options.samples * length * (options.steps or length)
+
+
+def _score(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
+    rows = (options.samples or 16) if options.method == "bound" else tokens * (options.samples or 1)
+    return max(1, len(text) // 4 / tokens) * rows * tokens
+
+
+def _joint(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
+    rows = 2 * lm.conditionals.vocab_size
+    return rows * tokens / (1 if options.tail is None else 8)
+
+
+_COSTS = {"fill": _fill, "generate": _generate, "score": _score, "joint": _joint}

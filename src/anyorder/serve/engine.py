@@ -1,0 +1,195 @@
+"""The engine: requests that wait are put into one batch, and no slow one keeps the others waiting.
+
+A few threads work, one at a time (:class:`Turns`): each has the model for a moment and hands it on. A thread takes the
+oldest request that waits and all others that may share its batch. Quick requests that could have joined a batch that
+is running wait for it to end, together; slow ones never take the last thread. So a quick request waits for a quick
+batch and for a moment of each slow one, however many of those there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from anyorder.errors import AnyorderError
+from anyorder.serve.jobs import LATE, Job, Refused
+from anyorder.serve.turns import Pace, Turns
+
+logger = logging.getLogger(__name__)
+
+QUICK = 2**14  # tokens through the model, up to which a request counts as quick
+THREADS = 4
+MOST_TEXTS = 64  # of one batch; more do not make the model faster, but wait for each other
+
+Work = Callable[[Sequence[Job]], None]
+
+
+class Stopped(Exception):
+    """Nobody waits for this work any more."""
+
+
+class Speed:
+    """Cost worked off per second of work, over the last batches."""
+
+    def __init__(self) -> None:
+        self._cost = self._seconds = 0.0
+        self._since: float | None = None  # the last end of a batch, or when work began after a rest
+
+    def began(self) -> None:
+        """A batch was taken."""
+        self._since = time.monotonic() if self._since is None else self._since
+
+    def ended(self, cost: float, *, idle: bool) -> None:
+        """A batch of this cost ended; ``idle``: there is no other."""
+        now = time.monotonic()
+        self._cost = 0.95 * self._cost + cost
+        self._seconds = 0.95 * self._seconds + now - (now if self._since is None else self._since)
+        self._since = None if idle else now
+
+    def seconds(self, cost: float) -> float:
+        """How long so much will take; 0 while nothing is known."""
+        return cost * self._seconds / self._cost if self._cost else 0.0
+
+
+class Engine:
+    """Runs jobs. ``work`` does a batch of one kind: it ends or fails each of its jobs."""
+
+    def __init__(self, work: Work, pace: Pace, *, most_waiting: int = 64) -> None:
+        self._work = work
+        self._pace = pace
+        self._most_waiting = most_waiting
+        self._turns = Turns()
+        self._changed = threading.Condition()
+        self._waiting: list[Job] = []
+        self._running: list[list[Job]] = []
+        self._closing = False
+        self._speed = Speed()
+        self._threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(THREADS)]
+
+    def start(self) -> None:
+        """Begin to work."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that no thread has taken yet."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Jobs that are being worked on."""
+        return sum(map(len, self._running))
+
+    def submit(self, job: Job) -> Job:
+        """Put a job into the queue.
+
+        Raises:
+            Refused: The queue is full, or the server is stopping.
+        """
+        with self._changed:
+            if self._closing:
+                raise Refused(503, "the server is stopping: try again when it is back", retry_after=5)
+            self._waiting = [one for one in self._waiting if not one.over]
+            if len(self._waiting) >= self._most_waiting:
+                raise Refused(429, "too many requests are waiting: try again in a moment", retry_after=1)
+            # Better now than after a minute of waiting in vain.
+            before = [*self._waiting, *(one for batch in self._running for one in batch)]
+            wait = self._speed.seconds(sum(one.cost for one in before if not one.over))
+            if wait > job.seconds / 2:
+                retry = min(30, math.ceil(wait / 2))
+                raise Refused(429, "what waits already takes too long: try again in a moment", retry_after=retry)
+            self._waiting.append(job)
+            self._changed.notify_all()
+        return job
+
+    def close(self, timeout: float) -> None:
+        """Take no more, finish what is there, and end the threads; what is not finished by then fails."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._waiting and not self._running, timeout)
+            left = [*self._waiting, *(job for batch in self._running for job in batch)]
+            self._waiting = []
+        for job in left:
+            job.fail(Refused(503, "the server is stopping: try again when it is back", retry_after=5))
+        for thread in self._threads:
+            thread.join(1)
+
+    def _loop(self) -> None:
+        while (batch := self._take()) is not None:
+            self._pace.set(lambda: self._between(batch))
+            try:
+                with self._turns:
+                    self._between(batch)
+                    self._work(batch)
+            except Stopped:
+                pass
+            except AnyorderError as error:
+                for job in batch:
+                    job.fail(error)
+            except Exception:
+                logger.exception("a %s request failed", batch[0].kind)
+                for job in batch:
+                    job.fail(Refused(500, "something went wrong in the server; its log says what"))
+            finally:
+                self._pace.set(None)
+                with self._changed:
+                    self._running.remove(batch)
+                    self._speed.ended(sum(job.cost for job in batch), idle=not self._running)
+                    self._changed.notify_all()
+
+    def _take(self) -> list[Job] | None:
+        """The next batch; None when there will be none."""
+        with self._changed:
+            while True:
+                self._drop()
+                batch = self._choose()
+                if batch:
+                    self._speed.began()
+                    self._waiting = [job for job in self._waiting if job not in batch]
+                    self._running.append(batch)
+                    return batch
+                if self._closing and not self._waiting:
+                    return None
+                self._changed.wait(1.0)  # what waits may have become late by then
+
+    def _drop(self) -> None:
+        """What waits in vain leaves the queue."""
+        for job in self._waiting:
+            if job.late:
+                job.fail(Refused(504, LATE))
+        self._waiting = [job for job in self._waiting if not job.over]
+
+    def _choose(self) -> list[Job]:
+        slow = sum(batch[0].cost > QUICK for batch in self._running)
+        busy = {(batch[0].kind, batch[0].key) for batch in self._running if batch[0].cost <= QUICK}
+        heavy = any(job.heavy for batch in self._running for job in batch)
+        for first in self._waiting:
+            if first.heavy and heavy:
+                continue
+            if first.cost > QUICK and slow < THREADS - 1:
+                return [first]
+            if first.cost <= QUICK and (first.kind, first.key) not in busy:
+                batch: list[Job] = []
+                texts = 0
+                for job in self._waiting:
+                    if job.cost <= QUICK and (job.kind, job.key) == (first.kind, first.key):
+                        texts += len(job.texts)
+                        if batch and texts > MOST_TEXTS:
+                            break
+                        batch.append(job)
+                return batch
+        return []
+
+    def _between(self, batch: Sequence[Job]) -> None:
+        """Between two pieces of work: stop what nobody waits for or what is late, and let others have their turn."""
+        for job in batch:
+            if job.late:
+                job.fail(Refused(504, LATE))
+        if all(job.over for job in batch):
+            raise Stopped
+        self._turns.pass_on()

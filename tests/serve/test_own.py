@@ -1,0 +1,155 @@
+"""The library's own endpoints answer what the library answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from anyorder.serve import own
+from anyorder.tasks.joint import described, text_joints
+from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions
+
+TEXTS = ["the ___ sat on the ___ .", "a ___ dog", "the old ___{1-2} ran ."]
+
+
+def messages(client: httpx.Client, path: str, body: dict[str, Any]) -> list[Any]:
+    """The events of a stream."""
+    with client.stream("POST", path, json=body) as response:
+        assert response.status_code == 200
+        lines = [line.removeprefix("data: ") for line in response.iter_lines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_fill_is_the_librarys(client, tiny_lm):
+    answer = client.post("/fill", json={"texts": TEXTS, "top": 3, "order": "left-to-right"}).json()
+    for found, text in zip(answer["results"], TEXTS, strict=True):
+        expected = [one.to_dict() for one in tiny_lm.fill(text, top=3, order="left-to-right")]
+        assert [one["text"] for one in found["completions"]] == [one["text"] for one in expected]
+        assert found["completions"][0]["log_prob"] == pytest.approx(expected[0]["log_prob"], abs=1e-4)
+    one = client.post("/fill", json={"texts": TEXTS[0], "alone": True, "method": "sample", "seed": 3}).json()["results"]
+    assert len(one) == 1
+    assert len(one[0]["alone"]["blanks"]) == 2
+    assert one[0]["completions"][0]["text"] == tiny_lm.fill(TEXTS[0], method="sample", seed=3)[0].text
+
+
+def test_an_empty_text_among_several_has_no_completions_and_alone_is_refused(client):
+    assert client.post("/fill", json={"texts": ["", "a ___"], "top": 1}).json()["results"][0]["completions"] == []
+    assert client.post("/fill", json={"texts": ""}).status_code == 400
+
+
+@pytest.mark.parametrize("said", [{}, {"sampler": "gibbs", "block": 2}, {"order": [2, 1], "temperature": 0.5}], ids=str)
+def test_generate_is_the_librarys(client, tiny_lm, said):
+    options = {**said, "order": tuple(said["order"])} if "order" in said else said
+    answer = client.post("/generate", json={"texts": TEXTS[0], "samples": 2, "seed": 5, **said}).json()
+    expected = tiny_lm.generate(TEXTS[0], samples=2, seed=5, **options)
+    assert [one["text"] for one in answer["results"][0]] == [one.text for one in expected]
+    assert [one["tokens"] for one in answer["results"][0]] == [list(one.tokens) for one in expected]
+
+
+def test_without_a_prompt_there_are_the_other_shapes(client, tiny_lm):
+    answer = client.post("/generate", json={"begin": "the cat", "length": 8, "seed": 1}).json()
+    assert answer["results"][0][0]["text"] == tiny_lm.generate(begin="the cat", length=8, seed=1)[0].text
+
+
+def test_a_stream_tells_every_step_and_ends_with_the_same_text(client, tiny_lm):
+    body = {"texts": TEXTS[:2], "samples": 2, "seed": 5, "stream": True, "canvas": True}
+    told = messages(client, "/generate", body)
+    expected = [one.text for several in tiny_lm.generate(TEXTS[:2], samples=2, seed=5) for one in several]
+    for row in range(4):
+        start, *states, end = [one for one in told if one["row"] == row]
+        assert (start["type"], end["type"]) == ("start", "end")
+        assert (start["input"], start["sample"]) == divmod(row, 2)
+        assert [start["tokens"][p] for p in start["positions"]] == [None] * len(start["positions"])
+        assert [one["step"] for one in states] == list(range(1, len(start["positions"]) + 1))
+        ids = start["ids"]
+        for one in states:
+            (changed,) = one["changed"]
+            assert changed["log_prob"] < 0 < changed["entropy"]
+            ids[changed["position"]] = changed["id"]
+            assert one["ids"] == ids
+        assert end["result"]["text"] == states[-1]["text"] == expected[row]
+        assert sum(one["changed"][0]["log_prob"] for one in states) == pytest.approx(end["result"]["log_prob"])
+    plain = messages(client, "/generate", {**body, "canvas": False})
+    assert {tuple(one) for one in plain if one["type"] == "state"} == {("type", "row", "step", "text")}
+
+
+def test_score_is_the_librarys(client, tiny_lm):
+    body = {"texts": ["the cat sat .", "", "the dog ran"], "method": "pll", "per_token": True}
+    answer = client.post("/score", json=body).json()["results"]
+    expected = tiny_lm.score(body["texts"], method="pll", per_token=True)
+    assert [one["log_prob"] for one in answer] == pytest.approx([one.log_prob for one in expected], abs=1e-4)
+    assert [len(one["per_token"]) for one in answer] == [4, 0, 3]
+
+
+def test_joint_is_the_commands_object_and_a_table_for_each_method(client, tiny_lm):
+    text = "the ___ ___ on the mat"
+    answer = client.post("/joint", json={"text": text, "method": "ag", "cells": 4, "top": 3}).json()
+    options = JointsOptions("ag", top=3)
+    joints = text_joints(tiny_lm, text, ("ag", "mlm"), options)
+    heat = answer.pop("heat")
+    expected = json.loads(json.dumps(described(tiny_lm, text, joints, options)))
+    assert answer["methods"]["ag"]["pairs"][0] == pytest.approx(expected["methods"]["ag"]["pairs"][0])
+    assert answer["methods"].keys() == heat["tables"].keys() == {"ag", "mlm"}
+    for name, table in heat["tables"].items():
+        for i, a in enumerate(heat["a"]):
+            p = [joints[name].log_prob(a, b).exp().item() for b in heat["b"]]
+            assert table["prob"][i] == pytest.approx(p, rel=1e-3)
+        assert table["shown"] == pytest.approx(sum(map(sum, table["prob"])))
+        best = answer["methods"][name]["pairs"][0]
+        assert best["a"] in heat["a"]
+        assert best["b"] in heat["b"]
+
+
+def test_tokens_says_what_else_could_stand_there(client, tiny_lm):
+    asked = {"text": "the cat sat on the mat .", "position": 2, "top": 3}
+    answer = client.post("/tokens", json=asked).json()
+    assert "".join(answer["tokens"]) == "the cat sat on the mat."
+    alone = tiny_lm.fill("the ___ sat on the mat .", top=3, whole_words=False)
+    assert [one["token"] for one in answer["alternatives"]] == [one.fills[0] for one in alone]
+    assert answer["held"]["id"] == answer["ids"][2]
+    assert answer["entropy"] > 0
+    again = client.post("/tokens", json={"ids": answer["ids"], "position": 2, "top": 3}).json()
+    assert again == answer
+    assert client.post("/tokens", json={"text": "a cat", "position": 0}).status_code == 400  # [CLS]
+    assert client.post("/tokens", json={"text": "a cat", "position": 99}).status_code == 400
+    assert client.post("/tokens", json={"ids": [99999]}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "beside"),
+    [
+        (own.FillBody, FillOptions, {"texts", "alone"}),
+        (own.ScoreBody, ScoreOptions, {"texts"}),
+        (own.JointBody, JointsOptions, {"text", "cells"}),
+        (own.GenerateBody, GenerateOptions, {"texts", "stream", "canvas"}),
+    ],
+)
+def test_bodies_have_the_options_of_the_commands(body, options, beside):
+    names = {one.name for one in fields(options)} - {"prompt"}
+    assert body.model_fields.keys() - beside == names
+    for one in fields(options):
+        if one.name in names:
+            assert body.model_fields[one.name].default == one.default
+            assert body.model_fields[one.name].description == one.metadata["help"]
+
+
+def test_about_the_server(client):
+    assert client.get("/health").json()["max_length"] == 64
+    assert "/v1/completions" in client.get("/docs").text
+    assert 'anyorder_requests_total{endpoint="/health",status="200"}' in client.get("/metrics").text
+
+
+def test_the_page_is_served_where_it_is_there(serving, tmp_path, monkeypatch, tiny_lm):
+    from anyorder.serve import app
+
+    (tmp_path / "index.html").write_text("<p>hello")
+    monkeypatch.setattr(app, "PAGE", tmp_path)
+    page = TestClient(app.make_app(tiny_lm), base_url="http://127.0.0.1").get("/")
+    assert page.text == "<p>hello"
+    assert "default-src 'self'" in page.headers["content-security-policy"]
