@@ -63,7 +63,7 @@ export function jointView(panel) {
         el("div", { className: "row" }, toggle()),
         el("div", { className: "heat-scroll", tabIndex: -1 }, heatMap(heat, method, difference && method !== "mlm", (told) => (said.textContent = told))),
         said, el("p", { className: "hint" }, `The table shows ${percent(heat.tables[method].shown)} of all the probability; the edges are each blank's own.`)),
-      el("section", { className: "card" }, el("h2", {}, "Where the joint and the product differ most"), differences(heat)));
+      el("section", { className: "card" }, el("h2", {}, "Where joint and product differ most"), differences(heat)));
   }
 
   /** @param {string[]} there */
@@ -91,7 +91,7 @@ export function jointView(panel) {
     const pairs = heat.a.flatMap((a, i) => heat.b.map((b, j) => ({ a, b, p: joint[i][j], q: product[i][j] })));
     pairs.sort((one, other) => Math.abs(other.p - other.q) - Math.abs(one.p - one.q));
     return el("table", { className: "differ" },
-      el("thead", {}, el("tr", {}, ...["pair", METHODS[shown], "product", "ratio"].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ...["pair", "joint", "product", "ratio"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...pairs.slice(0, 10).map(({ a, b, p, q }) => el("tr", {}, el("td", {}, `${plain(a)} … ${plain(b)}`), el("td", {}, percent(p)), el("td", {}, percent(q)), el("td", {}, ratio(p / q))))));
   }
 
