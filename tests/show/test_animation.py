@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from anyorder.errors import AnyorderError
 from anyorder.show.animation import animated_page
 from anyorder.show.gif import EDGES, WIDTH, _palette, animated_gif
 from anyorder.show.recording import Drawn, Recorder, Recording, headline
@@ -128,6 +129,16 @@ def test_a_long_recording_makes_a_short_gif():
     steps = tuple((Drawn(i % 8, f"w{i}", 0, -0.1 * (i % 40), 1.0),) for i in range(700))
     gif = Image.open(io.BytesIO(animated_gif(Recording(8, (), steps))))
     assert gif.n_frames <= 161
+
+
+def test_a_gif_of_any_text_is_drawn_or_refused():
+    from PIL import Image
+
+    odd = Recording(2, (Drawn(0, "a\nb"),), ((Drawn(1, "", 0, -800.0, 0.0),), (Drawn(1, "日本\t\x00", 0, 0.0, 0.0),)))
+    assert Image.open(io.BytesIO(animated_gif(odd))).n_frames == 3
+    assert Image.open(io.BytesIO(animated_gif(Recording(0, (), ())))).n_frames == 1
+    with pytest.raises(AnyorderError, match="too long for a GIF"):
+        animated_gif(Recording(4096, tuple(Drawn(i, "word" * 9) for i in range(4096)), ()))
 
 
 def test_the_headline_says_what_was_asked():

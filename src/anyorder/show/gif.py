@@ -21,6 +21,7 @@ PAD = 4  # around a word, inside its colour
 EDGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)  # of the colours, as player.js has them
 STEP, LONGEST, LAST = 140, 12_000, 3_000  # milliseconds: a step, all of them, the finished text
 MOST_FRAMES = 160
+TALLEST = 2400  # pixels of the text: 60 lines, three times what the bundled model holds
 
 
 class Place(NamedTuple):
@@ -39,29 +40,32 @@ def animated_gif(recording: Recording) -> bytes:
         raise AnyorderError("a GIF needs Pillow: pip install 'anyorder[report]'") from None
     font, small = _font(SIZE), _font(SMALL)
     places, bottom = _places(recording, font)
+    if bottom > TALLEST:
+        raise AnyorderError(f"the text is too long for a GIF of {TALLEST} pixels: choose an .html file")
     states = recording.states()
     every = math.ceil(len(states) / MOST_FRAMES)
     shown = sorted({*range(0, len(states), every), len(states) - 1})
     colours = _palette()
-    frames = []
-    for number in shown:
+
+    def frame(number: int) -> Image.Image:
         image = Image.new("RGB", (WIDTH, bottom + 3 * SMALL + MARGIN), colours["paper"])
         draw = ImageDraw.Draw(image)
         fresh = {one.position for one in recording.steps[number - 1]} if number else set()
         for position, (place, token) in enumerate(zip(places, states[number], strict=True)):
             _draw_token(draw, place, token, position in fresh, font, colours)
         _draw_foot(draw, bottom, number, len(states) - 1, small, colours)
-        frames.append(image)
+        return image
+
     # One palette for all frames: colours that differ from frame to frame flicker. The last frame has the most of them.
-    palette = frames[-1].quantize(128)
-    quantized = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    palette = frame(len(states) - 1).quantize(128)
+    frames = [frame(number).quantize(palette=palette, dither=Image.Dither.NONE) for number in shown]
     step = max(20, min(STEP, LONGEST // max(1, len(frames))))
     out = io.BytesIO()
-    quantized[0].save(
+    frames[0].save(
         out,
         format="gif",
         save_all=True,
-        append_images=quantized[1:],
+        append_images=frames[1:],
         duration=[step] * (len(frames) - 1) + [LAST],
         loop=0,
         optimize=True,
@@ -74,7 +78,7 @@ def _places(recording: Recording, font: Any) -> tuple[list[Place], int]:
     widths = [0] * recording.length
     for one in (*recording.given, *(one for step in recording.steps for one in step)):
         pad = 0 if one.log_prob is None else 2 * PAD
-        widths[one.position] = max(widths[one.position], math.ceil(font.getlength(one.text or "")) + pad)
+        widths[one.position] = max(widths[one.position], math.ceil(font.getlength(_line(one.text))) + pad)
     space = round(font.getlength(" "))
     x, y = MARGIN, MARGIN
     places: list[Place] = []
@@ -124,7 +128,7 @@ def _draw_token(
         draw.rounded_rectangle(box, radius=5, fill=colours[f"p{sum(p >= edge for edge in EDGES)}"], outline=outline)
         draw.line((x + 2, y + height - 1, x + 2 + p * (width - 5), y + height - 1), fill=colours["soft"], width=2)
         x += PAD
-    draw.text((x, y + height - 9), token.text or "", font=font, fill=colours["ink"], anchor="ls")
+    draw.text((x, y + height - 9), _line(token.text), font=font, fill=colours["ink"], anchor="ls")
 
 
 def _draw_foot(
@@ -144,6 +148,11 @@ def _draw_foot(
         draw.text((x + 5, base), name, font=font, fill=colours["ink"], anchor="ls")
         x += width
     draw.text((WIDTH - MARGIN, base), f"step {step} of {steps}", font=font, fill=colours["soft"], anchor="rs")
+
+
+def _line(text: str | None) -> str:
+    """A token as one line: some vocabularies have line breaks."""
+    return " ".join((text or "").split("\n"))
 
 
 def _palette() -> dict[str, str]:
