@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SAMPLE := The old man opened the ___ and walked into the ___.
 
-.PHONY: demo serve test lint types bench clean
+.PHONY: demo serve test lint types bench browser clean
 
 # The stamps make a second run start at once: pip runs again only when the project's own pins change.
 .venv/installed: pyproject.toml constraints-cpu.txt
@@ -30,19 +30,27 @@ demo: .venv/installed
 serve: .venv/installed-web
 	$(BIN)/anyorder serve
 
+# The page's types are checked by TypeScript where npm is at hand; elsewhere a line says that they were not.
+TSC := .venv/node/node_modules/.bin/tsc
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@test -x $(TSC) || ! command -v npm > /dev/null || npm install --silent --no-fund --no-audit --prefix .venv/node typescript@5.9.3 || true
+	@if test -x $(TSC); then $(TSC) -p tsconfig.json; else echo "lint: the page's types are not checked, for npm or its registry is out of reach"; fi
 
 types: .venv/installed-dev
 	$(BIN)/mypy
 
 # One process per core with one thread each: threads that wait for each other cost more than they gain.
-test: .venv/installed-dev
+test: .venv/installed-dev browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(nproc) --dist loadscope
+
+# A real browser for the tests of the page. Where it cannot be installed they are skipped and say why.
+browser:
+	@.ci/browser
 
 bench: .venv/installed-bench
 	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv artefacts build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

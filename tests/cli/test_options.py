@@ -78,7 +78,7 @@ COMMANDS = {
          "--epsilon 0.5", "--start random", "--draft one @ --sampler refine", "--pairs",
          "--reading full", "--temperature 0.5", "--top-k 3", "--top-p 0.5", "--min-p 0.25",
          "--typical 0.75", "--samples 2", "--seed 7", "--allow-unknown", *MODEL],
-        ("--json", "--trace"),
+        ("--json", "--trace", "--animate"),
     ),
     "score": Command(
         "anyorder.files.reading.Source anyorder.files.journal.Results anyorder.tasks.score.score",

@@ -7,16 +7,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, print_json, progress
 from anyorder.errors import AnyorderError
+from anyorder.show.animation import check_animation_path, write_animation
 from anyorder.show.printable import printable
+from anyorder.show.recording import Recorder, headline
 from anyorder.tasks.options import GenerateOptions
 
 if TYPE_CHECKING:
+    from anyorder.tasks.generate import Watch
     from anyorder.tasks.together import Generation, Plan
 
 _EPILOG = (
@@ -37,12 +41,17 @@ def generate(
         str | None, typer.Argument(metavar="PROMPT", help="The same as --prompt.", show_default=False)
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step as it happens (of the first text).")] = False,
+    animate: Annotated[
+        Path | None,
+        typer.Option("--animate", help="Also write how the first text came about, as an .html page or a .gif."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Generate text in any word order, around any words that are given."""
     if text is not None and options.prompt is not None:
         raise AnyorderError("two prompts: give the text as an argument or with --prompt")
     options = replace(options, prompt=options.prompt if text is None else text)
+    check_animation_path(animate)
     lm = load_model(model, quick=True)
     from anyorder.tasks.generate import generations, plan
 
@@ -52,15 +61,28 @@ def generate(
         each = f"{task.price:.1f} nats per text"
         print(f"anyorder: note: {task.steps} steps lose about {each} against one token per step", file=sys.stderr)
     done: list[Generation] = []
+    recorder = Recorder(*headline(lm.name, options)) if animate is not None else None
     try:
         with _watching(task, trace, as_json) as watch:
-            for one in generations(task, watch):
+            for one in generations(task, watch if recorder is None else _both(watch, recorder.watch)):
                 done.append(one)
     except KeyboardInterrupt:
         _print(done, as_json)
         print(f"anyorder: interrupted, {len(done)} of {count(options.samples, 'text')} finished", file=sys.stderr)
         raise typer.Exit(130) from None
     _print(done, as_json)
+    if animate is not None and recorder is not None:
+        write_animation(recorder.recording(task), animate)
+
+
+def _both(first: Watch, second: Watch) -> Watch:
+    """A watcher that tells two."""
+
+    def watch(*step: Any) -> None:
+        first(*step)
+        second(*step)
+
+    return watch
 
 
 def _print(done: list[Generation], as_json: bool) -> None:

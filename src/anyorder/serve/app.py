@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, PlainTextResponse
-from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
 
-from anyorder.serve import fill_mask, infill, openai, own, refusals
+from anyorder.serve import fill_mask, infill, openai, own, refusals, site
 from anyorder.serve.docs_page import docs_page
 from anyorder.serve.engine import Engine
 from anyorder.serve.guard import Guard
@@ -22,8 +20,6 @@ from anyorder.serve.options import ServeOptions
 from anyorder.serve.turns import Pace
 from anyorder.serve.work import Worker
 from anyorder.tasks.lm import MaskedLM
-
-PAGE = Path(__file__).parent / "page"
 
 
 def make_app(lm: MaskedLM, settings: ServeOptions = ServeOptions()) -> FastAPI:
@@ -56,8 +52,7 @@ def make_app(lm: MaskedLM, settings: ServeOptions = ServeOptions()) -> FastAPI:
     _about(app)
     for part in (own, openai, infill, fill_mask):
         app.include_router(part.routes())
-    if (PAGE / "index.html").exists():
-        app.mount("/", StaticFiles(directory=PAGE, html=True))
+    site.install(app)
     return app
 
 

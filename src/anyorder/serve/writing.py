@@ -13,6 +13,7 @@ from anyorder.serve.completing import completion_plans
 from anyorder.serve.jobs import Job
 from anyorder.serve.metrics import Metrics
 from anyorder.serve.turns import Pace
+from anyorder.show.recording import breaks
 from anyorder.tasks.generate import plans_of
 from anyorder.tasks.lm import MaskedLM
 from anyorder.tasks.options import GenerateOptions
@@ -67,6 +68,7 @@ class Teller:
         if job.extra.get("canvas"):
             positions = layout.free.nonzero().squeeze(1).tolist()
             event |= {**described(row.plan.vocabulary, layout.tokens.tolist()), "positions": positions}
+            event["breaks"] = breaks(row.plan)
         job.tell(event)
 
     def step(self, step: Step, number: int) -> None:

@@ -84,9 +84,14 @@ def check_plot_path(path: Path | None, kinds: tuple[str, ...] = (".png", ".svg",
     """Fail before the work, not after it, where a plot (or a page of plots) could not be written."""
     if path is None:
         return
+    check_path(path, kinds)
+    if find_spec("matplotlib") is None:
+        raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'")
+
+
+def check_path(path: Path, kinds: tuple[str, ...]) -> None:
+    """Refuse a file whose folder is missing or whose name ends otherwise."""
     if not path.parent.is_dir():
         raise AnyorderError(f"there is no folder {path.parent} for {path.name}: create it first")
     if path.suffix.lower() not in kinds:
         raise AnyorderError(f"cannot write {path.name!r}: use a name that ends in {' or '.join(kinds)}")
-    if find_spec("matplotlib") is None:
-        raise AnyorderError("a plot needs matplotlib: pip install 'anyorder[report]'")

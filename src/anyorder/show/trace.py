@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from anyorder.show.recording import positions
+
 if TYPE_CHECKING:
     from anyorder.tasks.together import Plan
     from anyorder.types import Info
@@ -52,7 +54,7 @@ class Tracer:
             drawn = []
         if not drawn:
             return
-        inner = _inner(task)
+        inner = positions(task)
         number = {position: str(i + 1) for i, position in enumerate(inner)}
         index = ",".join(number[p] for p in drawn)
         self._order.append(index)
@@ -63,7 +65,7 @@ class Tracer:
         self._batch, self._rows, self._order = start, [], []
         if self._live is None:
             self._console.print("Step  Prediction index  State of the sequence", soft_wrap=True)
-        self._show("0", "n/a", _sequence(task, task.canvas.layout.tokens.tolist(), _inner(task), set()))
+        self._show("0", "n/a", _sequence(task, task.canvas.layout.tokens.tolist(), positions(task), set()))
 
     def _show(self, step: str, index: str, sequence: Text) -> None:
         if self._live is None:
@@ -96,12 +98,6 @@ class Tracer:
         if self._order and len(set(self._order)) == len(self._order):
             self._console.print("Generation order: " + "→".join(self._order), soft_wrap=True, highlight=False)
         self._order = []
-
-
-def _inner(task: Plan) -> list[int]:
-    """The positions of the text itself, without the special tokens around it."""
-    layout = task.canvas.layout
-    return (~task.vocabulary.special[layout.tokens] | layout.free).nonzero().squeeze(1).tolist()
 
 
 def _sequence(task: Plan, tokens: list[int], inner: list[int], new: set[int]) -> Text:

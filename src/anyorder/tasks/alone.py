@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
     """The likeliest tokens of every blank, log q(x_t | the text, all blanks masked), and the text of the best ones.
 
-    Blanks of open length have the likeliest one. Probabilities are among the tokens allowed there.
+    Blanks of open length have the likeliest one; ``lengths`` has p(lengths | text) of the likeliest combinations.
+    Probabilities are among the tokens allowed there.
     """
     vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     template = read_template(lm, text, vocab)
     layouts = [layout(template.texts, n, vocab, lm.max_length, options.allow_unknown) for n in template.lengths()]
-    chosen = layouts[int(length_posterior(lm.conditionals, layouts, template, vocab).argmax())]
+    log_length = length_posterior(lm.conditionals, layouts, template, vocab)
+    chosen = layouts[int(log_length.argmax())]
     rules = allowed(chosen, vocab, whole_words=options.whole_words, special_tokens=options.special_tokens)
     places = torch.tensor([p for run in chosen.slots for p in run])
     with torch.inference_mode():
@@ -37,4 +39,11 @@ def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
         [{"token": vocab.surface(t), "prob": p} for t, p in zip(ids, values, strict=True)]
         for ids, values in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     ]
-    return {"text": chosen.render(row, vocab)[0], "blanks": blanks}
+    out: dict[str, Any] = {"text": chosen.render(row, vocab)[0], "blanks": blanks}
+    if len(layouts) > 1:
+        likely = log_length.exp().topk(min(options.top, len(layouts)))
+        out["lengths"] = [
+            {"lengths": [len(run) for run in layouts[n].slots], "prob": p}
+            for n, p in zip(likely.indices.tolist(), likely.values.tolist(), strict=True)
+        ]
+    return out

@@ -21,6 +21,9 @@ Style = Literal["wordpiece", "byte", "sentencepiece", "character", "word"]
 _MARKS: dict[Style, str] = {"wordpiece": "##", "byte": "Ġ", "sentencepiece": "▁"}
 ANY, BEGINS, CONTINUES = range(3)  # kinds of tokens: all, those that begin a word, those that continue one
 _CLOSING = ".,;:!?%)]}"
+_OPENING = "([{"
+_INSIDE = "'’"  # stands inside a word: We ' d -> We'd
+GLUED_LEFT, GLUED_RIGHT = 1, 2  # bits: written onto what stands before, after
 _UNUSED = re.compile(r"\[unused\d+\]|madeupword\d+|<unused\d+>")
 
 
@@ -89,6 +92,22 @@ class Vocabulary:
             text = self.tokenizer.convert_tokens_to_string([piece])
             return text.strip(" ") or text
         return piece
+
+    def glue(self, token: int) -> int:
+        """Where no space is written beside a token shown for itself: bits ``GLUED_LEFT`` and ``GLUED_RIGHT``.
+
+        For texts that are shown token by token, some still missing; whole texts are :meth:`decode`'s.
+        """
+        if self.style == "character":
+            return GLUED_LEFT | GLUED_RIGHT
+        if not bool(self.starts[token]):
+            return GLUED_LEFT
+        if self.style != "wordpiece":
+            return 0
+        piece = self.pieces[token]
+        left = piece in (*_CLOSING, *_INSIDE)
+        right = piece in (*_OPENING, *_INSIDE)
+        return GLUED_LEFT * left | GLUED_RIGHT * right
 
     def decode(self, tokens: Sequence[int]) -> str:
         """A run of tokens as text, without the space before its first word."""
