@@ -166,10 +166,10 @@ class Together:
             conditionals=Restricted(task.conditionals, tables),
             ordered=None if ordered is None else RestrictedOrdered(ordered, tables),
         )
-        sampler, count = most.options.make(task)
+        made = most.options.make(task)
         seeds = Seeds.of((row.plan.seed, row.sample) for row in self.rows)
-        limit = None if sampler.ends else count
-        for state, info in stream(sampler, self.tokens, self._free, generator=seeds, steps=limit):
+        limit = None if made.sampler.ends else made.steps
+        for state, info in stream(made.sampler, self.tokens, self._free, generator=seeds, steps=limit):
             taken = info.positions
             asked = (taken >= 0).any(1)
             self._passes += asked * info.rows / asked.sum().clamp(min=1)
