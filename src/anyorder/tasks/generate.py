@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ def plan_on(lm: MaskedLM, canvas: Canvas, said: GenerateOptions) -> Plan:
         losses=None if lm.curve is None else _losses(lm.curve, canvas, vocab),
     )
     made = options.make(task)
+    if said.steps is not None and made.steps < said.steps:
+        warnings.warn(f"{said.steps} steps for {task.blanks} blanks: {task.blanks} are enough", stacklevel=2)
     return Plan(canvas, vocab, task, options, made.steps, said.samples, said.seed, how, made.price)
 
 

@@ -7,7 +7,6 @@ An option that the chosen sampler does not have is refused. Reading this file do
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -348,8 +347,6 @@ def _positive(value: int | None, name: str, what: str) -> None:
 
 def _at_most(blanks: int, steps: int | None, usual: int) -> int:
     """Steps asked for, or the usual number, but no more than there are blanks."""
-    if steps is not None and steps > blanks:
-        warnings.warn(f"{steps} steps for {blanks} blanks: {blanks} are enough", stacklevel=2)
     return min(steps or usual, blanks)
 
 
