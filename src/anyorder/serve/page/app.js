@@ -74,7 +74,7 @@ show();
 const status = /** @type {HTMLElement} */ (document.getElementById("model"));
 ask("health").then(
   (health) => {
-    status.textContent = health.model;
+    status.textContent = health.model.split(/[\\/]/).at(-1); // a folder's name, not the way to it
     status.title = `${health.vocab_size.toLocaleString("en")} tokens, texts of up to ${health.max_length}`;
     status.classList.add("up");
   },
