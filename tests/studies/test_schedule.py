@@ -114,6 +114,18 @@ def test_generate_follows_the_curve_and_says_the_price(tiny_lm):
     assert rest.price == pytest.approx(price(CURVE.losses(12, 3), optimal(CURVE.losses(12, 3), 4)))
 
 
+def test_prompts_that_share_a_batch_keep_their_own_schedules_and_prices(tiny_lm):
+    lm = replace(tiny_lm, curve=CURVE)
+    # Equally many blanks among more or fewer given words, and more blanks: three schedules.
+    prompts = ["the ___{6} .", "the old man walked to the river ___{6} .", "the ___{9} ."]
+    options = {"steps": 3, "order": "random", "samples": 2}
+    together = lm.generate(prompts, **options)
+    for prompt, found in zip(prompts, together, strict=True):
+        alone = lm.generate(prompt, **options)
+        assert [(one.text, one.price) for one in found] == [(one.text, one.price) for one in alone]
+    assert len({found[0].price for found in together}) == 3
+
+
 @pytest.mark.parametrize("options", [{}, {"order": "random", "temperature": 0.5}, {"order": "random", "epsilon": 1.0}])
 def test_no_price_is_said_of_what_the_curve_does_not_describe(tiny_lm, options):
     (one,) = replace(tiny_lm, curve=CURVE).generate(length=12, steps=4, **options)
