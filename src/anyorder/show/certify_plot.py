@@ -61,4 +61,5 @@ def _steps(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> None:
         axis.plot(range(1, len(rows) + 1), [v.tv for v in rows], style, marker="o", color=colour[world])
         axis.axhline(rows[0].floor, color=colour[world], linewidth=0.8, linestyle=":")
     plain_log(axis, "y")
+    axis.set_xticks(range(1, max(map(len, groups.values())) + 1))
     axis.set(xlabel="steps", ylabel="total variation", title="parallel: random (solid), confidence (dashed)")
