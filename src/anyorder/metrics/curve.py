@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from anyorder.errors import AnyorderError
+from anyorder.stats import Record
 
 NAME = "curve.json"  # beside a checkpoint's config.json
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Record):
     """L at some shares of visible tokens, from texts of one length.
 
     Attributes:
@@ -39,10 +39,6 @@ class Curve:
         share: what helps a token most is how near the visible ones are, which the share decides.
         """
         return np.interp(np.arange(given, length) / length, self.visible, self.loss)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     def write(self, path: Path) -> None:
         """Write the file that :func:`read_curve` finds."""

@@ -15,12 +15,17 @@ def plot(verdicts: list[Verdict], path: Path) -> None:
     steps = [v for v in verdicts if v.sampler.startswith("parallel")]
     panels = int(bool(others)) + int(bool(steps))
     figure, axes = new_figure(columns=panels, width=7.5, height=5.5)
+    from matplotlib.lines import Line2D  # after new_figure, which says what to do where matplotlib is missing
+
     names = list(dict.fromkeys(v.world for v in verdicts))
     colour = {name: f"C{i}" for i, name in enumerate(names)}
     if others:
         _samplers(axes[0], others, colour)
     if steps:
         _steps(axes[-1], steps, colour)
+    worlds = [Line2D([], [], color=c, marker="o", label=name) for name, c in colour.items()]
+    title = "dotted: the floor" if steps else None
+    figure.legend(handles=worlds, title=title, fontsize=FONT, loc="outside lower center", ncols=5)
     save_figure(figure, path)
 
 
@@ -53,9 +58,8 @@ def _steps(axis: Any, verdicts: list[Verdict], colour: dict[str, str]) -> None:
         groups.setdefault((v.world, v.sampler.split(", ")[1]), []).append(v)
     for (world, commit), rows in groups.items():
         style = "-" if commit == "random" else "--"
-        label = world if commit == "random" else None
-        axis.plot(range(1, len(rows) + 1), [v.tv for v in rows], style, marker="o", color=colour[world], label=label)
+        axis.plot(range(1, len(rows) + 1), [v.tv for v in rows], style, marker="o", color=colour[world])
         axis.axhline(rows[0].floor, color=colour[world], linewidth=0.8, linestyle=":")
     plain_log(axis, "y")
+    axis.set_xticks(range(1, max(map(len, groups.values())) + 1))
     axis.set(xlabel="steps", ylabel="total variation", title="parallel: random (solid), confidence (dashed)")
-    axis.figure.legend(title="dotted: the floor", fontsize=FONT, loc="outside lower center", ncols=4)

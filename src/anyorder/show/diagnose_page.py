@@ -16,9 +16,10 @@ from anyorder.studies.diagnose import Diagnosis
 _STYLE = """
 :root { color-scheme: light dark; background: Canvas; color: CanvasText }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } img { max-width: 100%; border-radius: 4px }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } img { max-width: 100% }
 table { border-collapse: collapse; font-size: .9rem } td, th { padding: .2rem .7rem; text-align: right;
 border-bottom: 1px solid rgba(128, 128, 128, .35) } td:first-child, th:first-child { text-align: left }
+img { box-sizing: border-box; padding: 8px; border-radius: 4px; background: white }
 .note { opacity: .75; font-size: .9rem }
 """
 
@@ -120,17 +121,19 @@ def _dependence(found: Diagnosis) -> Any:
 
 
 def _chains(found: Diagnosis) -> Any:
-    figure, (energy, correlation, escape) = new_figure(columns=3)
+    known = any(not math.isnan(value) for chain in found.chains for value in chain.autocorrelation)
+    figure, (energy, escape, *more) = new_figure(columns=3 if known else 2)  # few sweeps have no autocorrelation
     for number, chain in enumerate(found.chains):
-        name = f"text {chain.text + 1}, block {chain.block}"
         for i, line in enumerate(chain.energy):
             style = "-" if i < len(chain.energy) // 2 else ":"
             energy.plot(range(1, len(line) + 1), line, style, color=f"C{number}", linewidth=1)
-        correlation.plot(chain.autocorrelation, color=f"C{number}", label=name)
-        escape.plot(chain.overlap, color=f"C{number}")
+        for correlation in more:
+            correlation.plot(chain.autocorrelation, color=f"C{number}")
+        escape.plot(chain.overlap, color=f"C{number}", label=f"text {chain.text + 1}, block {chain.block}")
         escape.axhline(chain.baseline, color=f"C{number}", linewidth=0.8, linestyle=":")
     energy.set(title="energy (dotted: from masks)", xlabel="sweep", ylabel="nats per token")
-    correlation.set(title="autocorrelation of the energy", xlabel="lag, sweeps", ylabel="correlation")
+    for correlation in more:
+        correlation.set(title="autocorrelation of the energy", xlabel="lag, sweeps", ylabel="correlation")
     escape.set(title="overlap with the starting text", xlabel="sweep", ylabel="share of tokens", ylim=(0, 1.02))
     figure.legend(frameon=False, fontsize=FONT, loc="outside lower center", ncols=4)
     return figure
@@ -149,5 +152,6 @@ def _stutter(found: Diagnosis) -> Any:
     ax.axhline(found.corpus_stutter, color="black", linewidth=1, label="real text")
     ax.set_xticks(range(len(names)), names, rotation=15, fontsize=FONT)
     ax.set(title="neighbours that are the same token (± 2 s.e.)", xlabel="sampler", ylabel="share of neighbours")
+    ax.set_ylim(bottom=0)  # a share, however wide its interval
     figure.legend(frameon=False, fontsize=FONT, loc="outside lower center", ncols=4)
     return figure

@@ -16,13 +16,17 @@ FONT = 9  # points, of ticks and legends: what can be read at the size a page sh
 
 def plain_log(axis: Any, which: str) -> None:
     """A logarithmic axis whose ticks read 0.6 rather than 6×10⁻¹, and not one for every digit."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     getattr(axis, f"set_{which}scale")("log")
     line = getattr(axis, f"{which}axis")
     low, high = line.get_view_interval()
     decades = math.log10(high / low) if low > 0 else 9.0
-    line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8))
+    if decades < 1:  # which may hold a single 1, 2 or 5
+        line.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        line.set_minor_locator(NullLocator())
+    else:
+        line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8))
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     line.set_minor_formatter(NullFormatter())
 

@@ -196,7 +196,7 @@ def _stutter_plans(settings: DiagnoseOptions) -> list[tuple[str, dict[str, Any],
     few, some = max(1, settings.length // 8), max(2, settings.length // 2)
     ways: dict[str, dict[str, Any]] = {
         "any-order": {"sampler": "any-order"},
-        f"parallel, {few} steps": {"sampler": "parallel", "steps": few, "order": "random"},
+        f"parallel, {few} step{'s' * (few > 1)}": {"sampler": "parallel", "steps": few, "order": "random"},
         f"parallel, {some} steps": {"sampler": "parallel", "steps": some, "order": "random"},
         "gibbs": {"sampler": "gibbs"},
         "adaptive": {"sampler": "adaptive"},

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from anyorder.metrics.schedules import FORMULAS, SCHEDULES, optimal, price
 from anyorder.scoring.ask import all_at_once
 from anyorder.scoring.chain import random_ranks
 from anyorder.scoring.seeds import generator_for
-from anyorder.stats import mean_estimate
+from anyorder.stats import Record, mean_estimate
 from anyorder.studies.characters import paragraphs
 from anyorder.tasks.pieces import affixes
 from anyorder.training.data import evenly
@@ -49,7 +49,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Price:
+class Price(Record):
     """What a schedule loses at a number of steps, in nats per text."""
 
     schedule: str
@@ -58,10 +58,6 @@ class Price:
     standard_error: float
     per_token: float
     blocks: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
 
 def points(length: int, most: int = _POINTS) -> list[int]:
