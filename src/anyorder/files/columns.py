@@ -9,7 +9,7 @@ from anyorder.files.reading import Source
 
 
 def rows(path: str, columns: Sequence[str], option: str = "data.columns") -> Iterator[tuple[str, ...]]:
-    """The texts of ``columns`` in every row of a TSV or JSON-lines file (plain, .gz or .xz); blank lines are passed over.
+    """The texts of ``columns`` in every row of a TSV or JSON-lines file, plain, .gz or .xz; blank lines do not count.
 
     Args:
         path: A file; what is not called .jsonl is TSV.
@@ -34,14 +34,14 @@ def rows(path: str, columns: Sequence[str], option: str = "data.columns") -> Ite
                 continue  # the header
         if max(places) >= len(cells):
             raise AnyorderError(
-                f"line {number} of {path} has {len(cells)} column(s), not {max(places) + 1}: put a tab between its texts"
+                f"line {number} of {path} has {len(cells)} column(s), not {max(places) + 1}: put a tab between them"
             )
         yield tuple(cells[place].strip() for place in places)
 
 
 def _place(path: str, cells: Sequence[str], column: str, option: str) -> int:
     """Which of a first line's cells a column is."""
-    if column.isdigit() and 1 <= int(column):
+    if column.isdigit() and int(column) >= 1:
         if int(column) > len(cells):
             raise AnyorderError(
                 f"{path} has {len(cells)} column(s), no column {column}: put a tab between the texts of a pair, or "

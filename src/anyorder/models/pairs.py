@@ -1,7 +1,7 @@
 """What a model trained on pairs knows beside its weights: where the source ends, and how long its target may be.
 
-Its folder stays an ordinary masked LM's. The config names the token that ends the source, from which token types follow;
-the head for p(length | source) lies in a small file beside the weights.
+Its folder stays an ordinary masked LM's. The config names the token that ends the source, from which token types
+follow; the head for p(length | source) lies in a small file beside the weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def token_types(tokens: Tensor, closing: int) -> Tensor:
 
 
 def typed_by(model: Any) -> int | None:
-    """The token after which ``model`` expects type 1; None if it was not trained on pairs, or its family has no types."""
+    """The token after which ``model`` expects type 1; None if it was not trained on pairs, or its kind has no types."""
     config = model.config
     return getattr(config, PAIRS, None) if getattr(config, "type_vocab_size", 1) > 1 else None
 

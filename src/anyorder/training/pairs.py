@@ -30,9 +30,7 @@ def pairs(path: Path, columns: Sequence[str]) -> list[list[str]]:
     return [found[i] for i in np.random.default_rng(0).permutation(len(found))]
 
 
-def pair_blocks(
-    docs: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, length: int
-) -> Iterator[list[int]]:
+def pair_blocks(docs: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
     """A block for each pair; those of more than ``length`` tokens are left out."""
     opening, closing = _frame(tokenizer)
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

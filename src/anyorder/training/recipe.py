@@ -67,7 +67,9 @@ class ObjectiveRecipe:
     ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
     ordered_from: int = 0  # ... from this step on
     label_smoothing: float = 0.0  # share of each target's weight that goes to all tokens alike
-    length: float = 0.0  # pairs: share of blocks whose targets' lengths are asked of their sources, for a head of its own
+    length: float = (
+        0.0  # pairs: share of blocks whose targets' lengths are asked of their sources, for a head of its own
+    )
 
     def ordered_at(self, step: int) -> float:
         """The share of blocks read in order at one step."""

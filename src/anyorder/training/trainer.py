@@ -93,7 +93,9 @@ class _Run:
         )
         self.length_head = start.length_head(self.model)
         if self.length_head is not None and head_of(self.model) is None:
-            raise AnyorderError(f"objective.length does not know the states of {self.model.config.model_type}: set it to 0")
+            raise AnyorderError(
+                f"objective.length does not know the states of {self.model.config.model_type}: set it to 0"
+            )
         if recipe.data.pack:
             check_family(self.model)
         self.model.to(self.device)  # type: ignore[arg-type]  # transformers wraps `to` in a way mypy misreads
@@ -201,7 +203,7 @@ class _Run:
         return float(totals[1] / z), int(totals[2]), found
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The weighted sum of losses; number, sum and squares of the texts' means, in full and in order, and of lengths."""
+        """The weighted sum of losses; number, sum and squares of texts' means, in full and in order, and of lengths."""
         predicted, maskable = batch["predicted"].to(self.device), batch["maskable"].to(self.device)
         count = int(batch["predicted"].sum())
         losses, lengths = self._token_losses(self.losses, batch).tensor_split([count])
