@@ -122,7 +122,8 @@ def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model
         "optim: {steps: 1, batch: 1, micro_batch: 1, warmup: 1}\n"
     )
     status, _, err = anyorder(
-        monkeypatch, capsys, "train", str(tmp_path / "recipe.yaml"), "--data-dir", str(tmp_path), "--distill", model, "--quiet"
+        monkeypatch, capsys, "train", str(tmp_path / "recipe.yaml"), "--data-dir", str(tmp_path), "--distill", model,
+        "--quiet",
     )  # fmt: skip
     assert status == 0, err
     lines = (tmp_path / "run" / "distilled" / "pairs.jsonl").read_text().splitlines()

@@ -23,6 +23,7 @@ from anyorder.tasks.translate import Translation, translate
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
+_EVERY = 10**6  # more steps than any target has tokens: one per token
 BASELINE = "left-to-right"  # one token per step in reading order, kept keys and values if the model was trained so
 
 
@@ -85,8 +86,8 @@ def systems(ways: Sequence[str], steps: Sequence[int], lengths: Sequence[int], s
     for way, count, beam in itertools.product(ways, (*steps, None), lengths):
         if count is None and way != "parallel":
             continue  # one per token is parallel decoding at its end; the others have no such end
-        many = {"steps": 10**6} if count is None else {"steps": count}
-        found.append(System(way, count, beam, TranslateOptions(**WAYS[way], **many, lengths=beam, seed=seed)))
+        options = TranslateOptions(**WAYS[way], steps=count or _EVERY, lengths=beam, seed=seed)
+        found.append(System(way, count, beam, options))
     return found
 
 
