@@ -41,10 +41,10 @@ def test_stutter_is_beyond_the_references(lm):
 
 def test_pairs_are_spread_evenly(tmp_path):
     (tmp_path / "a.tsv").write_text("".join(f"s{i}\tt{i}\n" for i in range(10)) + "empty\t\n")
-    assert read_pairs(str(tmp_path / "a.tsv"), ["1", "2"], 3).sources == ("s0", "s3", "s6")
+    assert read_pairs(str(tmp_path / "a.tsv"), "1,2", 3).sources == ("s0", "s3", "s6")
     (tmp_path / "b.tsv").write_text("\n")
     with pytest.raises(AnyorderError, match="holds no pairs"):
-        read_pairs(str(tmp_path / "b.tsv"), ["1", "2"], None)
+        read_pairs(str(tmp_path / "b.tsv"), "1,2", None)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,7 @@ def test_repeats_are_repaired(lm):
     [
         ("  ", {}, "the source is empty"),
         (["haus", "hund " * 9], {}, "source 2 takes 11 of the model's 12 tokens"),
+        ("[SEP]", {}, "the source is empty"),
         ("haus", {"must": ("xyz",)}, "cannot represent 'xyz'"),
         ("haus", {"must": ("",)}, "must appear is empty"),
         ("haus", {"must": ("dog the a house dog the a",)}, "do not fit"),

@@ -40,7 +40,7 @@ def translation(
             raise AnyorderError(f"no folder {out.parent} to write into: create it first")
         out.mkdir(exist_ok=True)
         check_output(out / "translation.json", overwrite=overwrite)
-    pairs = read_pairs(str(options.data), options.both_columns, options.limit)
+    pairs = read_pairs(str(options.data), options.columns, options.limit)
     several = systems(options.names, options.numbers, options.beams, options.seed)
     settings: dict[str, Any] = {**asdict(options), "data": options.data.name, "signatures": signatures()}
     lm = load_model(model)

@@ -356,7 +356,7 @@ class TranslationOptions(Options):
         super().__post_init__()
         if not self.data.is_file():
             raise AnyorderError(f"there is no file {self.data}: check the path")
-        _ = self.numbers, self.beams, self.names, self.both_columns  # refused before any work
+        _ = self.numbers, self.beams, self.names, two_columns(self.columns)  # refused before any work
 
     @property
     def numbers(self) -> list[int]:
@@ -373,10 +373,10 @@ class TranslationOptions(Options):
         """The ways."""
         return [choose(name.strip(), tuple(WAYS), "way") for name in self.ways.split(",")]
 
-    @property
-    def both_columns(self) -> list[str]:
-        """Source and target."""
-        found = [name.strip() for name in self.columns.split(",")]
-        if len(found) != 2:
-            raise AnyorderError(f"columns are two, source and target, such as 1,2, not {self.columns!r}")
-        return found
+
+def two_columns(columns: str) -> list[str]:
+    """Source and target of ``"1,2"``."""
+    found = [name.strip() for name in columns.split(",")]
+    if len(found) != 2:
+        raise AnyorderError(f"columns are two, source and target, such as 1,2, not {columns!r}")
+    return found

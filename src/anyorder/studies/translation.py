@@ -16,7 +16,7 @@ from anyorder.files.columns import rows as table_rows
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.metrics.translation import Scored, bootstrap, interval, scored
 from anyorder.stats import Interval
-from anyorder.studies.options import WAYS
+from anyorder.studies.options import WAYS, two_columns
 from anyorder.tasks.options import TranslateOptions
 from anyorder.tasks.translate import Translation, translate
 
@@ -56,9 +56,9 @@ class Pairs:
     references: tuple[str, ...]
 
 
-def read_pairs(path: str, columns: Sequence[str], limit: int | None) -> Pairs:
-    """Two columns of a table; of more than ``limit`` pairs so many, evenly spread."""
-    found = [pair for pair in table_rows(path, columns, "--columns") if all(part.strip() for part in pair)]
+def read_pairs(path: str, columns: str, limit: int | None) -> Pairs:
+    """Two columns of a table, such as ``"1,2"``; of more than ``limit`` pairs so many, evenly spread."""
+    found = [pair for pair in table_rows(path, two_columns(columns), "--columns") if all(part.strip() for part in pair)]
     if not found:
         raise AnyorderError(f"{path} holds no pairs: it needs two texts per line with a tab between them")
     if limit is not None and limit < len(found):

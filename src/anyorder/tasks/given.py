@@ -15,6 +15,7 @@ from anyorder.tasks.lengths import length_posteriors
 from anyorder.tasks.pieces import affixes
 from anyorder.tasks.rows import batches, padded
 from anyorder.text.compose import Canvas
+from anyorder.text.pairs import pair_frame, sides
 from anyorder.text.template import Blank, Layout, Template
 from anyorder.text.vocabulary import vocabulary
 
@@ -33,37 +34,32 @@ def openings(lm: MaskedLM, sources: Sequence[str], first: int | None = None) -> 
         sources: The texts that are given.
         first: The number of the first, for messages about one of several; None: there is one.
     """
-    _, after = affixes(lm.tokenizer)
-    # Any text stands for the target: without one tokenizers do not join two.
-    stand_in: list[int] = lm.tokenizer("a", add_special_tokens=False)["input_ids"]
+    before, between, after = pair_frame(lm.tokenizer)
     found = []
-    for number, source in enumerate(sources, first or 0):
+    for number, (source, ids) in enumerate(zip(sources, sides(lm.tokenizer, sources), strict=True), first or 0):
         named = "the source" if first is None else f"source {number:,}"
-        if not source.strip():
-            raise AnyorderError(f"{named} is empty: give the text that is to be translated")
-        # verbose=False: what is too long is refused below, in one sentence.
-        ids: list[int] = lm.tokenizer(source, "a", truncation=False, verbose=False)["input_ids"]
-        ids = ids[: len(ids) - len(after) - len(stand_in)]
-        if len(ids) + len(after) + 1 > lm.max_length:
+        if not source.strip() or not ids:
+            raise AnyorderError(f"{named} is empty: give the text that is to be read first")
+        opening = [*before, *ids, *between]
+        if len(opening) + len(after) + 1 > lm.max_length:
             raise AnyorderError(
-                f"{named} takes {len(ids)} of the model's {lm.max_length} tokens and leaves no room: split it, or "
+                f"{named} takes {len(opening)} of the model's {lm.max_length} tokens and leaves no room: split it, or "
                 "choose a model that takes longer texts"
             )
-        found.append(ids)
+        found.append(opening)
     return found
 
 
 def blank_row(lm: MaskedLM, opening: Sequence[int], length: int) -> Layout:
     """The row of a pair whose target is ``length`` blanks."""
-    _, after = affixes(lm.tokenizer)
-    tokens = torch.tensor([*opening, *[lm.conditionals.mask_id] * length, *after])
+    tokens = torch.tensor([*opening, *[lm.conditionals.mask_id] * length, *pair_frame(lm.tokenizer).after])
     return Layout(tokens, (tuple(range(len(opening), len(opening) + length)),), ("", ""))
 
 
 def with_given(lm: MaskedLM, canvas: Canvas, given: str) -> Canvas:
     """``canvas`` after another text; what is shown and returned is the text of the canvas alone."""
     (opening,) = openings(lm, [given])
-    before, _ = affixes(lm.tokenizer)
+    before, _ = affixes(lm.tokenizer)  # of a text alone
     where, shift = canvas.layout, len(opening) - len(before)
     tokens = torch.cat([torch.tensor(opening), where.tokens[len(before) :]])
     if len(tokens) > lm.max_length:
@@ -88,8 +84,7 @@ def length_laws(lm: MaskedLM, rows: Sequence[Sequence[int]], law: str = "auto") 
     """
     if law == "auto":
         law = "text" if lm.length_head is None else "head"
-    _, after = affixes(lm.tokenizer)
-    room = torch.tensor([lm.max_length - len(row) - len(after) for row in rows])
+    room = torch.tensor([lm.max_length - len(row) - len(pair_frame(lm.tokenizer).after) for row in rows])
     if law == "head":
         if lm.length_head is None:
             raise AnyorderError(
@@ -105,17 +100,21 @@ def length_laws(lm: MaskedLM, rows: Sequence[Sequence[int]], law: str = "auto") 
 
 @torch.inference_mode()
 def _by_head(lm: MaskedLM, head: LengthHead, rows: Sequence[Sequence[int]]) -> Tensor:
-    pad, closing = lm.conditionals.pad_id, typed_by(lm.model)
+    pad, typed = lm.conditionals.pad_id, typed_by(lm.model)
+    before, between, _ = pair_frame(lm.tokenizer)
+    rows = [
+        row[: len(row) - len(between) + 1] for row in rows
+    ]  # as it was trained: up to the token that ends the source
     found: list[tuple[int, Tensor]] = []
     for batch in batches([len(row) for row in rows], pad, size=_ROWS):
         tokens = padded([torch.tensor(rows[i]) for i in batch], pad).to(lm.model.device)
         inputs = {"input_ids": tokens}
         if pad is not None:
             inputs["attention_mask"] = (tokens != pad).long()
-        if closing is not None:
-            inputs["token_type_ids"] = token_types(tokens, closing)
+        if typed is not None:
+            inputs["token_type_ids"] = token_types(tokens, typed)
         states = lm.model.base_model(**inputs)[0][:, 0].float().cpu()
-        logits = head(states, torch.tensor([len(rows[i]) - 2 for i in batch]))
+        logits = head(states, torch.tensor([len(rows[i]) - len(before) - 1 for i in batch]))
         found += zip(batch, logits.double(), strict=True)
     return torch.stack([logits for _, logits in sorted(found, key=lambda one: one[0])])
 
@@ -123,10 +122,9 @@ def _by_head(lm: MaskedLM, head: LengthHead, rows: Sequence[Sequence[int]]) -> T
 def _by_text(lm: MaskedLM, rows: Sequence[Sequence[int]], room: Sequence[int]) -> Tensor:
     """From half to twice the source's length: every length costs a chain over the tokens beside the blanks."""
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    ranges = [
-        range(max(1, (len(row) - 2) // 2), 1 + min(most, 2 * (len(row) - 2) + 2))
-        for row, most in zip(rows, room, strict=True)
-    ]
+    before, between, _ = pair_frame(lm.tokenizer)
+    counts = [len(row) - len(before) - len(between) for row in rows]
+    ranges = [range(max(1, n // 2), 1 + min(most, 2 * n + 2)) for n, most in zip(counts, room, strict=True)]
     templates = [Template(("", ""), (Blank(some[0], some[-1]),)) for some in ranges]
     layouts = [[blank_row(lm, row, n) for n in some] for row, some in zip(rows, ranges, strict=True)]
     found = torch.full((len(rows), max(some[-1] for some in ranges) + 1), -torch.inf, dtype=torch.float64)

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from anyorder.errors import AnyorderError
 from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
 from anyorder.models.pairs import token_types
+from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.mixture import Mixture
 from anyorder.training.packing import pack_batch, texts_of
@@ -57,7 +58,8 @@ class Batches:
         self.pad = cast(int, tokenizer.pad_token_id)
         self.opening = cast(int, data.opening_id(tokenizer))
         special = set(tokenizer.all_special_ids) - ({self.pad} if recipe.data.pad_to_length else set())
-        self.closing = cast(int, tokenizer.sep_token_id)
+        self.frame = pair_frame(tokenizer) if recipe.data.columns else None
+        self.closing = None if self.frame is None else self.frame.between[0]
         self.masker = Masker(
             parse_prior(recipe.objective.prior),
             mask_id=cast(int, tokenizer.mask_token_id),
@@ -66,7 +68,7 @@ class Batches:
             corruption=recipe.objective.corruption,
             stratified=recipe.objective.stratified,
             seed=recipe.seed,
-            after=self.closing if recipe.data.columns else None,
+            after=self.closing,
         )
         # XLNet predicts the end of an order, as much of it as the prior says; else any number is given
         permuted = recipe.objective.name == "permutation"
@@ -121,7 +123,7 @@ class Batches:
         if padded:
             blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=self.pad) for t in blocks]
         orders = {row: orderer.order(indices[row], blocks[row]) for row in in_order}
-        sources, wanted = sources_of([blocks[row] for row in sorted(lengths)], self.closing)
+        sources, wanted = self._sources([blocks[row] for row in sorted(lengths)])
         blocks, indices = blocks + sources, indices + [indices[row] for row in sorted(lengths)]
         batch = self._collate(blocks, indices, masker, [0] * len(blocks), orders, wanted)
         tokens = batch["tokens"]
@@ -149,7 +151,7 @@ class Batches:
         indices = [indices[row] for row in rows]
         orders = {t: orderer.order(indices[t], texts[t], numbers[t]) for t, row in enumerate(rows) if row in in_order}
         asked = [t for t, row in enumerate(rows) if row in lengths]
-        sources, wanted = sources_of([texts[t] for t in asked], self.closing)
+        sources, wanted = self._sources([texts[t] for t in asked])
         texts, indices = texts + sources, indices + [indices[t] for t in asked]
         numbers += [0] * len(asked)
         rows += in_rows([len(source) for source in sources], self.recipe.data.length, max(rows) + 1)
@@ -172,9 +174,12 @@ class Batches:
         batch = collate(texts, indices, masker, self.pad, numbers, orders)
         if wanted:
             batch |= length_questions(batch["tokens"].shape, texts[-len(wanted) :], wanted)
-        if self.typed:
+        if self.typed and self.closing is not None:
             batch["token_type_ids"] = token_types(batch["tokens"], self.closing)
         return batch
+
+    def _sources(self, pairs: list[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
+        return ([], []) if self.frame is None else sources_of(pairs, self.frame)
 
     def _maskable(self, tokens: Tensor) -> Tensor:
         return torch.from_numpy(self.masker.maskable(tokens.numpy()))

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from anyorder.errors import AnyorderError
 from anyorder.files.columns import rows
+from anyorder.text.pairs import PairFrame, pair_frame, sides
 
 _BATCH = 2000  # pairs tokenised at a time
 
@@ -31,41 +31,30 @@ def pairs(path: Path, columns: Sequence[str]) -> list[list[str]]:
 
 
 def pair_blocks(docs: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """A block for each pair; those of more than ``length`` tokens are left out."""
-    opening, closing = _frame(tokenizer)
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    """A block for each pair; those of more than ``length`` tokens, or with a side without any, are left out."""
+    before, between, after = pair_frame(tokenizer)
     for start in range(0, len(docs), _BATCH):
         part = docs[start : start + _BATCH]
-        options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
-        sides = [tokenizer([pair[side] for pair in part], **options)["input_ids"] for side in (0, 1)]
-        for source, target in zip(*sides, strict=True):
-            # A "[SEP]" that the text itself spells would end the source too early.
-            source, target = ([i for i in ids if i not in special] for ids in (source, target))
-            block = [opening, *source, closing, *target, closing]
+        both = (sides(tokenizer, [pair[side] for pair in part]) for side in (0, 1))
+        for source, target in zip(*both, strict=True):
+            block = [*before, *source, *between, *target, *after]
             if source and target and len(block) <= length:
                 yield block
 
 
-def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
-        raise AnyorderError(
-            "pairs need a tokenizer with [CLS] and [SEP]: choose another with tokenizer.path, or learn one"
-        )
-    return tokenizer.cls_token_id, tokenizer.sep_token_id
-
-
-def sources_of(texts: Sequence[np.ndarray], closing: int) -> tuple[list[np.ndarray], list[int]]:
+def sources_of(texts: Sequence[np.ndarray], frame: PairFrame) -> tuple[list[np.ndarray], list[int]]:
     """``[CLS] source [SEP]`` of each pair, and the tokens of its target."""
-    ends = [int(np.flatnonzero(text == closing)[0]) + 1 for text in texts]
+    ends = [int(np.flatnonzero(text == frame.between[0])[0]) + 1 for text in texts]
+    special = len(frame.between) - 1 + len(frame.after)
     return [text[:end] for text, end in zip(texts, ends, strict=True)], [
-        len(text) - end - 1 for text, end in zip(texts, ends, strict=True)
+        len(text) - end - special for text, end in zip(texts, ends, strict=True)
     ]
 
 
 def length_questions(shape: torch.Size, sources: Sequence[np.ndarray], lengths: Sequence[int]) -> dict[str, Tensor]:
     """What is asked of the sources, which are the last rows of a batch of ``shape``: fields that are 0 elsewhere.
 
-    ``length`` [T, N]: the target's tokens, at the source's first token; ``source_length``: the source's own.
+    ``length`` [T, N]: the target's tokens, at the row's first token; ``source_length``: the source's own.
     """
     asked = {"length": torch.zeros(shape, dtype=torch.long), "source_length": torch.zeros(shape, dtype=torch.long)}
     for row, (source, n) in enumerate(zip(sources, lengths, strict=True), shape[0] - len(sources)):

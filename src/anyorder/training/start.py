@@ -20,6 +20,7 @@ from anyorder.models.fit import max_length
 from anyorder.models.load import Encoder, load_encoder, read_checkpoint
 from anyorder.models.pairs import PAIRS, LengthHead
 from anyorder.models.transplant import Carried, start_bias, transplant
+from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.checkpoint import Checkpoint
 from anyorder.training.recipe import Recipe
@@ -113,7 +114,7 @@ class Start:
         if self.recipe.model.dropout is not None:
             _set_dropout(model, self.recipe.model.dropout)
         if self.recipe.data.columns:
-            setattr(model.config, PAIRS, self.tokenizer.sep_token_id)
+            setattr(model.config, PAIRS, pair_frame(self.tokenizer).between[0])
         return model
 
     def length_head(self, model: PreTrainedModel) -> LengthHead | None:

@@ -111,7 +111,8 @@ class _Run:
         if recipe.run.compile:
             self.losses = torch.compile(self.losses)
         if world > 1:
-            self.losses = DistributedDataParallel(self.losses)
+            # A part of a batch may ask for no length: then that head has no gradient.
+            self.losses = DistributedDataParallel(self.losses, find_unused_parameters=self.length_head is not None)
         self.meter = Meter(self.folder / "metrics.jsonl", recipe, self.first_step, rank, quiet)
 
     def _checkpoint(self, resume: bool) -> checkpoints.Checkpoint | None:
@@ -209,6 +210,8 @@ class _Run:
         losses, lengths = self._token_losses(self.losses, batch).tensor_split([count])
         # A question for a length is one more text.
         loss = weighted_sum(losses, predicted, maskable, self.objective.normalise) + lengths.sum()
+        if "in_order" not in batch and not len(lengths):
+            return loss, torch.zeros(9, dtype=torch.float64)
         each = row_means(losses.detach().cpu(), batch["predicted"]).double()
         in_order = batch.get("in_order", torch.zeros(len(predicted), dtype=torch.bool))[batch["predicted"].any(1)]
         readings = (each[~in_order], each[in_order], lengths.detach().cpu().double())
