@@ -366,7 +366,7 @@ def test_every_field_has_a_sentence(options: type[Any]) -> None:
         ("score", "ScoreOptions"),
         ("joint", "JointOptions"),
         ("translate", "TranslateOptions"),
-    ],  # fmt: skip
+    ],
 )
 def test_the_facade_shows_the_same_options(method: str, options: str) -> None:
     shown = inspect.signature(getattr(MaskedLM, method)).parameters
