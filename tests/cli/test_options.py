@@ -199,6 +199,7 @@ COMMANDS = {
         "anyorder.studies.translation.study",
         "--data texts.txt",
         ["--data others.txt", "--columns 2,1", "--steps 3", "--ways parallel", "--lengths 3", "--limit 4",
+         "--baseline b/folder",
          "--resamples 5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
         ("--json", "--dependence"),
     ),

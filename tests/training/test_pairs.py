@@ -172,6 +172,15 @@ def test_a_batch_of_pairs_reads_as_each_pair_alone(tmp_path, family, pack):
     torch.testing.assert_close(together[count:], torch.stack(lengths).detach(), atol=1e-5, rtol=0)
 
 
+def test_left_to_right_is_an_order(tmp_path):
+    run = recipe(tmp_path, data={"pack": False}, objective={"ordered": 1.0, "order": "left-to-right", "length": 0.0})
+    text = np.array([CLS, 10, 11, SEP, 20, 21, 22, SEP])
+    blocks = blocks_of([text])
+    batch = Batches(run, tiny_tokenizer(), (blocks, blocks), 0).training(range(1), 1.0)
+    assert batch["turn"][0].tolist() == [0, 0, 0, 0, 1, 2, 3, 0]
+    assert batch["in_order"].tolist() == [True]
+
+
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path, folder):
     whole = train(recipe(tmp_path / "a"), data_dir=folder, quiet=True)
     train(recipe(tmp_path / "b", optim={"steps": 3, "schedule": "constant"}), data_dir=folder, quiet=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,6 +45,7 @@ def translation(
     settings: dict[str, Any] = {**asdict(options), "data": options.data.name, "signatures": signatures()}
     lm = load_model(model)
     settings["model"] = lm.name
+    other = None if options.baseline is None else load_model(replace(model, model=options.baseline))
     rows: list[Quality] = []
     texts: dict[str, list[str]] = {}
     depends: TargetDependence | None = None
@@ -53,7 +54,7 @@ def translation(
         task = bar.add_task("starting", total=len(several) + (options.dependence > 0))
         try:
             for row, found in study(
-                lm, pairs, several, resamples=options.resamples, seed=options.seed,
+                lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other,
                 progress=lambda what: bar.update(task, description=what),
             ):  # fmt: skip
                 rows.append(row)

@@ -345,6 +345,9 @@ class TranslationOptions(Options):
     steps: str = option("1,2,4,8", "Numbers of steps, with commas between.", "-k")
     ways: str = option("refine", f"{', '.join(WAYS)}, with commas between.")
     lengths: str = option("1", "How many of the likeliest lengths are tried, such as 1,3,5.")
+    baseline: str | None = option(
+        None, "A model of pairs that writes left to right to compare with; the same model if absent."
+    )
     limit: int | None = option(None, "So many pairs, evenly spread.", least=1)
     resamples: int = option(1000, "Of the paired bootstrap; 0 for no intervals.", least=0)
     dependence: int = option(

@@ -98,6 +98,7 @@ def study(
     *,
     resamples: int = 1000,
     seed: int = 0,
+    baseline: MaskedLM | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Iterator[tuple[Quality, list[Translation]]]:
     """Translate with every system and measure; a row as soon as it is known.
@@ -108,6 +109,7 @@ def study(
         several: From :func:`systems`: left to right before the ways that are compared with it.
         resamples: Of the paired bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
+        baseline: The model that writes left to right; the same one if None.
         progress: Called with what is done next.
     """
     ids = lm.tokenizer(list(pairs.references), add_special_tokens=False, verbose=False)["input_ids"]
@@ -115,9 +117,10 @@ def study(
     baselines: dict[int, Scored] = {}
     for system in several:
         progress(f"{system.way}, {system.steps or 'as many'} steps, {system.lengths} lengths")
-        translate(lm, [pairs.sources[0]], system.options)  # the first call pays for allocations
+        writer = baseline if baseline is not None and system.way == BASELINE else lm
+        translate(writer, [pairs.sources[0]], system.options)  # the first call pays for allocations
         start = time.perf_counter()
-        found = translate(lm, list(pairs.sources), system.options)
+        found = translate(writer, list(pairs.sources), system.options)
         seconds = (time.perf_counter() - start) / len(found)
         texts = [one.text for one in found]
         bleu, chrf = (scored(name, texts, [pairs.references]) for name in ("BLEU", "chrF"))

@@ -122,7 +122,7 @@ class Batches:
         padded = self.recipe.data.pad_to_length
         if padded:
             blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=self.pad) for t in blocks]
-        orders = {row: orderer.order(indices[row], blocks[row]) for row in in_order}
+        orders = {row: self._order(orderer, indices[row], blocks[row]) for row in in_order}
         sources, wanted = self._sources([blocks[row] for row in sorted(lengths)])
         blocks, indices = blocks + sources, indices + [indices[row] for row in sorted(lengths)]
         batch = self._collate(blocks, indices, masker, [0] * len(blocks), orders, wanted)
@@ -149,7 +149,8 @@ class Batches:
         rows = [row for row, part in enumerate(parts) for _ in part]
         numbers = [number for part in parts for number in range(len(part))]
         indices = [indices[row] for row in rows]
-        orders = {t: orderer.order(indices[t], texts[t], numbers[t]) for t, row in enumerate(rows) if row in in_order}
+        read = [t for t, row in enumerate(rows) if row in in_order]
+        orders = {t: self._order(orderer, indices[t], texts[t], numbers[t]) for t in read}
         asked = [t for t, row in enumerate(rows) if row in lengths]
         sources, wanted = self._sources([texts[t] for t in asked])
         texts, indices = texts + sources, indices + [indices[t] for t in asked]
@@ -177,6 +178,12 @@ class Batches:
         if self.typed and self.closing is not None:
             batch["token_type_ids"] = token_types(batch["tokens"], self.closing)
         return batch
+
+    def _order(self, orderer: Masker, index: int, text: np.ndarray, part: int = 0) -> np.ndarray:
+        """The positions [K] that are predicted one after the other."""
+        if self.recipe.objective.order == "left-to-right":
+            return np.flatnonzero(orderer.maskable(text))
+        return orderer.order(index, text, part)
 
     def _sources(self, pairs: list[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
         return ([], []) if self.frame is None else sources_of(pairs, self.frame)

@@ -66,6 +66,7 @@ class ObjectiveRecipe:
     stratified: bool = True  # spread mask counts evenly over consecutive texts
     ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
     ordered_from: int = 0  # ... from this step on
+    order: str = "random"  # ... random, or left-to-right: all of a text with nothing given, as GPT reads
     label_smoothing: float = 0.0  # share of each target's weight that goes to all tokens alike
     length: float = (
         0.0  # pairs: share of blocks whose targets' lengths are asked of their sources, for a head of its own
@@ -149,6 +150,7 @@ _CHOICES = {
     "model.kind": ("bert", "relative", "modernbert", "gpt2", "xlnet"),
     "objective.name": ("pmlm", "causal", "permutation"),
     "objective.corruption": ("mask", "80-10-10"),
+    "objective.order": ("random", "left-to-right"),
     "objective.normalise": ("sequence", "token", "bound"),
     "optim.name": ("adamw", "lamb", "muon"),
     "optim.schedule": ("linear", "cosine", "constant"),
