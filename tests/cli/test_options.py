@@ -134,7 +134,7 @@ COMMANDS = {
         "TEXT",
         ["--steps 3", "--lengths 2", "--length-law text", "--must one", "--must-repeat", "--sampler gibbs",
          "--order random @ --sampler any-order", "--block 2 @ --sampler gibbs", "--mode sequential @ --sampler gibbs",
-         "--influence source @ --sampler adaptive", "--pairs @ --sampler parallel",
+         "--influence source @ --sampler adaptive", "--pairs @ --sampler parallel --draw",
          "--schedule cosine @ --sampler parallel", "--epsilon 0.5 @ --sampler parallel", "--start random", "--repair 2",
          "--draw", "--temperature 0.5 @ --draw", "--reading full", "--trace", "--seed 7",
          "--file others.txt @@ --file texts.txt", "--out done.jsonl @@ --file texts.txt",

@@ -153,6 +153,7 @@ def test_repeats_are_repaired(lm):
         ("haus", {"must": ("dog the a house dog the a",)}, "do not fit"),
         ("haus", {"steps": 0}, "whole numbers from 1"),
         ("haus", {"temperature": 0.5}, "--draw"),
+        ("haus", {"sampler": "parallel", "pairs": True}, "add --draw"),
         ("haus", {"block": 2}, "the sampler 'refine' has no --block"),
         ("haus", {"start": "given"}, "start"),
     ],

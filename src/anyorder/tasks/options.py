@@ -265,8 +265,8 @@ class TranslateOptions(Options):
         super().__post_init__()
         if self.temperature != 1 and not self.draw:
             raise AnyorderError("a temperature changes what is drawn: add --draw, or leave it out")
-        if self.pairs and self.draw and self.temperature != 1:
-            raise AnyorderError("pairs are drawn from the model's own joint: leave out --temperature")
+        if self.pairs and not (self.draw and self.temperature == 1):
+            raise AnyorderError("pairs are drawn from the model's own joint: add --draw, without a temperature")
         if self.steps is not None:
             whole_numbers(self.steps, "steps")
         _ = self.chosen  # refuses what the sampler does not have

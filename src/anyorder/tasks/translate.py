@@ -153,6 +153,8 @@ def _rows(lm: MaskedLM, sources: Sequence[str], options: TranslateOptions, first
         for value, length in zip(best.values.tolist(), best.indices.tolist(), strict=True):
             row = _Row(number, blank_row(lm, opening, length), len(opening), length, value, alike=length)
             found += [row] if not wanted else _constrained(lm, row, wanted, words, options)
+        if not found or found[-1].text != number:
+            raise AnyorderError("there is no place for all words that must appear: name fewer, or raise --lengths")
     return found
 
 
