@@ -66,4 +66,5 @@ def toy_lm() -> MaskedLM:
         device=torch.device("cpu"),
         base_model=lambda input_ids, **_: (input_ids[:, 1].float()[:, None, None],),
     )
-    return MaskedLM(model, tokenizer, Language(), "toy", 12, lambda states, _: law[states[:, 0].long()])
+    head = lambda states, _: law[states[:, 0].long()]  # noqa: E731
+    return MaskedLM(model, tokenizer, Language(), "toy", 12, length_head=head)

@@ -16,7 +16,7 @@ from anyorder.cli import (
 
 evaluate_app = typer.Typer(
     name="evaluate",
-    help="Measure a model: bound per character, pairwise joints, perplexity, latency, generation, schedules, translation.",
+    help="Measure a model: characters, pairwise joints, perplexity, latency, generation, schedules, translation.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
