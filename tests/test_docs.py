@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import anyorder
 from anyorder.cli import app
 from anyorder.models.build import build
-from tiny import SPECIAL, tiny_model
+from tiny import SPECIAL, tiny_model, tiny_translator
 
 ROOT = Path(__file__).parent.parent
 # docs/lab.md has its own test, beside those of the commands it shows: tests/cli/test_lab.py
@@ -24,6 +24,7 @@ FILES = ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "books.txt.xz", "wiki.trai
 SHORTER = {
     "evaluate generation": "--texts 2 --length 8 --steps 2,4",
     "evaluate latency": "--texts 2 --length 8 --steps 2",
+    "evaluate translation": "--steps 2 --lengths 1 --limit 1 --resamples 2",
     "evaluate pairwise": "--examples 2 --each 2 --model sapiens_vh",
     "evaluate perplexity": "--finetune-steps 1 --limit 2 --length 12 --samples 2",
     "train": "--quiet --set optim.steps=1 --set optim.batch=2 --set optim.micro_batch=2 --set model.layers=1 "
@@ -63,8 +64,14 @@ def protein(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """A model as if trained on pairs, random too."""
+    return tiny_translator(tmp_path_factory.mktemp("translator"))
+
+
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, gpt, protein):
+def workplace(tmp_path, monkeypatch, gpt, protein, translator):
     """A folder with the files the docs' commands name."""
     (tmp_path / "texts.txt").write_text("The cat sat on the mat.\n\nThe sea was calm.\n")
     (tmp_path / "blanks.txt").write_text("The ___ sat on the mat.\n\nThe ___ was ___.\n")
@@ -75,6 +82,11 @@ def workplace(tmp_path, monkeypatch, gpt, protein):
         (tmp_path / name).write_bytes(lzma.compress(STORY.encode()))
     proteins = (ROOT / "docs" / "results" / "vh.txt").read_text().splitlines()
     (tmp_path / "vh.txt").write_text("".join(f"{line[:12]}\n" for line in proteins))
+    (tmp_path / "pairs").mkdir()
+    pairs = "Der alte Mann.\tThe old man.\nDas Meer war ruhig.\tThe sea was calm.\n"
+    (tmp_path / "test.tsv").write_text(pairs)
+    (tmp_path / "pairs" / "train.tsv.xz").write_bytes(lzma.compress((8 * pairs).encode()))
+    (tmp_path / "TRANSLATOR").symlink_to(translator)
     (tmp_path / "GPT").symlink_to(gpt)
     (tmp_path / "sapiens_vh").symlink_to(protein)
     monkeypatch.chdir(tmp_path)

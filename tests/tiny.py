@@ -77,3 +77,23 @@ def tiny_checkpoint_of(family: str, path: Path, seed: int = 0, **changes: Any) -
     tiny_model(family, seed, **changes).save_pretrained(path)
     tiny_tokenizer().save_pretrained(path)
     return path
+
+
+def tiny_translator(path: Path, family: str = "bert") -> Path:
+    """A random model as if trained on pairs, ordered mode and length head included; it spells any German or English."""
+    import torch
+    from transformers import BertTokenizer
+
+    from anyorder.models.ordered import TRAINED
+    from anyorder.models.pairs import PAIRS, LengthHead
+
+    letters = "abcdefghijklmnopqrstuvwxyzäöüß"
+    vocab = [*SPECIAL, *".,!?'", *WORDS, *letters, *(f"##{letter}" for letter in letters)]
+    config = {PAIRS: SPECIAL.index("[SEP]"), TRAINED: True, "vocab_size": len(vocab), "max_position_embeddings": 128}
+    tiny_model(family, **config).save_pretrained(path)
+    ids = {token: i for i, token in enumerate(vocab)}
+    BertTokenizer(vocab=ids, do_lower_case=True, strip_accents=False, model_max_length=128).save_pretrained(path)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LengthHead(32, 12).save(path)
+    return path

@@ -63,6 +63,17 @@ def seed_option() -> Any:
     return option(0, "Seed of every random choice.", least=0, most=LARGEST_SEED)
 
 
+def whole_numbers(given: int | str, name: str) -> list[int]:
+    """``"1,2,4"`` as numbers, each at least 1."""
+    try:
+        numbers = [int(part) for part in str(given).split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise AnyorderError(f"{name} are whole numbers from 1, with commas between them, such as 1,2,4, not {given!r}")
+    return numbers
+
+
 class Options:
     """The base of all options: the limits that fields name are checked before any work."""
 

@@ -113,7 +113,7 @@ def test_a_file_gives_a_line_per_text_in_order(command, tiny_lm, tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("anyorder.cli.fill.WINDOW", 4)
+    monkeypatch.setattr("anyorder.cli.files.WINDOW", 4)
     source, whole, cut = tmp_path / "texts.txt", tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     source.write_text("\n".join(LINES) + "\n")
     assert command("--file", str(source), "--out", str(whole))[0] == 0

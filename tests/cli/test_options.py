@@ -70,7 +70,7 @@ COMMANDS = {
     "generate": Command(
         "anyorder.tasks.generate.plan",
         "",
-        ["--length 9", "--prompt one", "--begin two", "--end three", "--scatter four", "--acrostic five",
+        ["--length 9", "--prompt one", "--given six", "--begin two", "--end three", "--scatter four", "--acrostic five",
          "--order entropy", "--steps 3", "--sampler gibbs", "--block 2 @ --sampler gibbs",
          "--mode sequential @ --sampler gibbs", "--influence attention @ --sampler adaptive",
          "--blocks 2 @ --sampler adaptive", "--threshold 0.25 @ --sampler adaptive",
@@ -116,10 +116,10 @@ COMMANDS = {
         ["--sampler gibbs", "--draws 20", "--repeats 3", "--seed 7", "--plot verdict.png"],
     ),
     "train": Command(
-        "anyorder.training.recipe.load_recipe anyorder.training.trainer.train",
+        "anyorder.training.recipe.load_recipe anyorder.studies.distill.distilled anyorder.training.trainer.train",
         "recipe.yaml",
         ["--set optim.lr=1", "--seed 7", "--data-dir corpus", "--device cuda:1", "--dtype float32", "--resume",
-         "--quiet"],
+         "--quiet", "--distill a/folder"],
         (),
     ),
     "serve": Command(
@@ -128,6 +128,17 @@ COMMANDS = {
         ["--host localhost", "--port 9", "--api-key-file key.txt", "--no-key", "--cors https://a.org", "--queue 3",
          "--seconds 2.5", "--drain 1.5", "--body 2048", *MODEL],
         (),
+    ),
+    "translate": Command(
+        "anyorder.files.reading.Source anyorder.files.journal.Results anyorder.tasks.translate.translate",
+        "TEXT",
+        ["--steps 3", "--lengths 2", "--length-law text", "--must one", "--must-repeat", "--sampler gibbs",
+         "--order random @ --sampler any-order", "--block 2 @ --sampler gibbs", "--mode sequential @ --sampler gibbs",
+         "--influence source @ --sampler adaptive", "--pairs @ --sampler parallel --draw",
+         "--schedule cosine @ --sampler parallel", "--epsilon 0.5 @ --sampler parallel", "--start random", "--repair 2",
+         "--draw", "--temperature 0.5 @ --draw", "--reading full", "--trace", "--seed 7",
+         "--file others.txt @@ --file texts.txt", "--out done.jsonl @@ --file texts.txt",
+         "--resume @@ --file texts.txt --out done.jsonl", "--overwrite @@ --file texts.txt", *MODEL],
     ),
     "lm-eval": Command(
         "anyorder.models.hub.offline_if_unreachable lm_eval.tasks.TaskManager "
@@ -181,6 +192,16 @@ COMMANDS = {
         "--data texts.txt",
         ["--data others.txt", "--share 0.25", "--length 9", "--texts 3", "--steps 3", "--out curve.json",
          "--overwrite @ --out curve.json", "--plot curve.png", "--seed 7", *MODEL],
+    ),
+    "evaluate translation": Command(
+        "anyorder.cli.evaluate_translation.check_output anyorder.studies.translation.read_pairs "
+        "*anyorder.studies.translation.systems anyorder.studies.target_dependence.target_dependence "
+        "anyorder.studies.translation.study",
+        "--data texts.txt",
+        ["--data others.txt", "--columns 2,1", "--steps 3", "--ways parallel", "--lengths 3", "--limit 4",
+         "--baseline b/folder",
+         "--resamples 5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
+        ("--json", "--dependence"),
     ),
     "lab mixing": Command(
         "*anyorder.chains.worlds.make_world anyorder.cli.lab.check_plot_path anyorder.studies.lab.mixing_study",
@@ -340,7 +361,13 @@ def test_every_field_has_a_sentence(options: type[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("fill", "FillOptions"), ("generate", "GenerateOptions"), ("score", "ScoreOptions"), ("joint", "JointOptions")],
+    [
+        ("fill", "FillOptions"),
+        ("generate", "GenerateOptions"),
+        ("score", "ScoreOptions"),
+        ("joint", "JointOptions"),
+        ("translate", "TranslateOptions"),
+    ],
 )
 def test_the_facade_shows_the_same_options(method: str, options: str) -> None:
     shown = inspect.signature(getattr(MaskedLM, method)).parameters

@@ -23,6 +23,7 @@ from anyorder.cli import (
     score,
     serve,
     train,
+    translate,
 )
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
@@ -48,6 +49,7 @@ for _part in (
     score,
     serve,
     train,
+    translate,
 ):
     _part.register(app)
 

@@ -11,11 +11,12 @@ from anyorder.cli import (
     evaluate_pairwise,
     evaluate_perplexity,
     evaluate_schedule,
+    evaluate_translation,
 )
 
 evaluate_app = typer.Typer(
     name="evaluate",
-    help="Measure a model: bound per character, pairwise joints, perplexity, latency, generation, schedules.",
+    help="Measure a model: characters, pairwise joints, perplexity, latency, generation, schedules, translation.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -30,3 +31,4 @@ def register(app: typer.Typer) -> None:
     evaluate_pairwise.register(evaluate_app)
     evaluate_perplexity.register(evaluate_app)
     evaluate_schedule.register(evaluate_app)
+    evaluate_translation.register(evaluate_app)

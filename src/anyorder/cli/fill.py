@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,14 +20,14 @@ from anyorder.cli.common import (
     print_json,
     progress,
 )
+from anyorder.cli.files import answer_file, check_file_options
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
 from anyorder.tasks.options import FillOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.fill import Completion
-
-WINDOW = 256  # texts filled and written together
+    from anyorder.tasks.lm import MaskedLM
 
 
 def register(app: typer.Typer) -> None:
@@ -61,16 +62,20 @@ def fill(
     without completions. Texts share the model's batches, 256 at a time; --out with --resume continues a run that was
     stopped, and the file is byte for byte that of a run that was not.
     """
-    if (text is None) == (file is None):
-        raise AnyorderError('give either a text or --file with texts: anyorder fill "The ___ sat."')
-    if file is None and (out is not None or resume or overwrite):
-        raise AnyorderError("--out, --resume and --overwrite are for many texts: name their file with --file")
+    check_file_options('anyorder fill "The ___ sat."', text is not None, file, out, resume, overwrite)
     if file is not None and alone:
         raise AnyorderError("--alone is for one text: leave out --file")
-    if resume and out is None:
-        raise AnyorderError("--resume continues a file: name it with --out")
     if file is not None:
-        _fill_file(file, options, model, out, resume, overwrite)
+        answer_file(
+            file,
+            model,
+            asdict(options),
+            partial(_lines, options),
+            doing="filling",
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+        )
     else:
         _fill_text(str(text), options, model, alone, json)
 
@@ -98,35 +103,12 @@ def _fill_text(text: str, options: FillOptions, model: ModelOptions, alone: bool
     _print(completions)
 
 
-def _fill_file(
-    file: str, options: FillOptions, model: ModelOptions, out: Path | None, resume: bool, overwrite: bool
-) -> None:
-    """Every text of a file, a window at a time; windows are a function of the input, so resuming changes no byte."""
-    from anyorder.files.journal import Results, windows
-    from anyorder.files.reading import Source
+def _lines(options: FillOptions, lm: MaskedLM, texts: list[str], first: int) -> list[str]:
+    """The completions of a window of a file as lines of JSON."""
     from anyorder.show.completions import to_json
-    from anyorder.show.scores import same_json
     from anyorder.tasks.fill import fill as fill_texts
 
-    source = Source(file)
-    # Read once before anything is written: a bad line at the end should not cost the work before it.
-    total = None if file == "-" else sum(1 for _ in source)
-    settings = {"dtype": model.dtype, **asdict(options)}
-    results = Results(out, settings, same_json)
-    if not resume:
-        results.check(overwrite)
-    lm = load_model(model, quick=True)
-    settings["model"] = lm.name
-    texts = iter(source)
-    if resume:
-        results.resume(texts, WINDOW, total)
-    with progress() as bar:
-        task = bar.add_task("filling", total=total, completed=results.written)
-        for window in windows(texts, WINDOW):
-            found = fill_texts(lm, window, options, first=results.written + 1)
-            results.write([to_json(text, best) for text, best in zip(window, found, strict=True)])
-            bar.update(task, completed=results.written)
-    results.finish()
+    return [to_json(text, best) for text, best in zip(texts, fill_texts(lm, texts, options, first=first), strict=True)]
 
 
 def _print(completions: list[Completion]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anyorder.cli.common import command
+from anyorder.cli.common import command, progress
 from anyorder.errors import choose
 
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # by the names that the other commands use
@@ -36,6 +36,10 @@ def train(
         str | None, typer.Option(help="Of the arithmetic: float32 or bfloat16; the recipe's precision if absent.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's output folder.")] = False,
+    distill: Annotated[
+        str | None,
+        typer.Option("--distill", help="Pairs: a model that rewrites all targets first."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Train a masked LM that is good in any order, from scratch or from any checkpoint (init: bert-base-cased).
@@ -51,6 +55,14 @@ def train(
     parsed = load_recipe(recipe, [*(overrides or []), *settings])
     from anyorder.training.trainer import train as run
 
+    if distill is not None:
+        import anyorder
+        from anyorder.studies.distill import distilled
+
+        with progress(quiet) as bar:
+            task = bar.add_task("rewriting the targets", total=None)
+            parsed = distilled(parsed, data_dir, anyorder.load(distill), lambda done: bar.update(task, completed=done))
+        data_dir = None
     final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)
     if os.environ.get("RANK", "0") == "0":
         print(f"The model is in {final}; try it: anyorder fill 'The ___ is on the table.' --model {final}")

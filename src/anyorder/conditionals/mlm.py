@@ -16,6 +16,7 @@ from anyorder.errors import AnyorderError
 from anyorder.models.families import make_deterministic, make_ready, takes_padding, width_of
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
+from anyorder.models.pairs import token_types, typed_by
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,6 +71,7 @@ class ModelConditionals:
         self._head = head_of(model)
         self._narrow = None if self._head is None else narrow(model)
         self._pads = takes_padding(model)
+        self._closing = typed_by(model)
         if self._head is None:
             _say_once(type(getattr(model, "inner", model)).__name__)
         self.vocab_size: int = width_of(model)
@@ -167,11 +169,14 @@ class ModelConditionals:
         # Attention without a mask is faster; DeBERTa-v2 subtracts the mask from 1, which a bool does not allow.
         mask = None if mask is None or bool(mask.all()) else mask.long().to(self.model.device)
         make_ready(self.model)
+        inputs = {"input_ids": tokens, "attention_mask": mask}
+        if self._closing is not None:
+            inputs["token_type_ids"] = token_types(tokens, self._closing)
         if self._narrow is not None:
-            return self._narrow(input_ids=tokens, attention_mask=mask, asked=question)[0]  # [U, H]
+            return self._narrow(**inputs, asked=question)[0]  # [U, H]
         if self._head is not None:
-            return self.model.base_model(input_ids=tokens, attention_mask=mask)[0].flatten(0, 1)[question]
-        logits = self.model(input_ids=tokens, attention_mask=mask).logits
+            return self.model.base_model(**inputs)[0].flatten(0, 1)[question]
+        logits = self.model(**inputs).logits
         # [U, V]. Perceiver answers for all the positions it has, whatever the length.
         return logits[:, : tokens.shape[1]].flatten(0, 1)[question]
 

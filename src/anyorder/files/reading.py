@@ -60,13 +60,13 @@ class Source:
         elif self.kind == "tsv":
             yield from self._cells()
         else:
-            for _, line in self._lines():
+            for _, line in self.lines():
                 yield line
 
     def _cells(self) -> Iterator[str]:
         """The chosen column of a TSV file."""
         index = -1
-        for number, line in self._lines():
+        for number, line in self.lines():
             cells = line.split("\t")
             if index < 0:
                 index = self._column(cells)
@@ -76,7 +76,7 @@ class Source:
                 raise AnyorderError(f"line {number} of {self.path} has {len(cells)} columns, not {index + 1}")
             yield cells[index] if line else ""
 
-    def _lines(self) -> Iterator[tuple[int, str]]:
+    def lines(self) -> Iterator[tuple[int, str]]:
         """(number from 1, text without its line end)."""
         number = 0
         with self._open() as file:
@@ -120,7 +120,7 @@ class Source:
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(line number, object) of a JSONL file; blank lines are empty objects."""
-        for number, line in self._lines():
+        for number, line in self.lines():
             try:
                 row: Any = json.loads(line) if line.strip() else {}
             except json.JSONDecodeError as error:

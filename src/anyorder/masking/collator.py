@@ -31,6 +31,7 @@ class Masker:
         corruption: ``mask`` (always [MASK]) or ``80-10-10`` (BERT's).
         stratified: spread the counts of consecutive texts evenly over the prior instead of drawing each by itself.
             Each count keeps the prior's law; the average over a batch varies less.
+        after: only what follows the first such token is ever masked: of a pair, the target. None: all of a text.
     """
 
     prior: Prior
@@ -40,6 +41,12 @@ class Masker:
     corruption: str = "mask"
     stratified: bool = True
     seed: int = 0
+    after: int | None = None
+
+    def maskable(self, tokens: np.ndarray) -> np.ndarray:
+        """[..., N] bool: the tokens of [..., N] that may be masked."""
+        free = ~np.isin(tokens, list(self.special_ids))
+        return free if self.after is None else free & (np.cumsum(tokens == self.after, -1) > 0)
 
     def __call__(self, index: int, tokens: np.ndarray, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Tokens [N] of text ``index`` -> (corrupted tokens [N], masked [N] bool); a packed text has several parts."""
@@ -64,7 +71,7 @@ class Masker:
         return np.random.default_rng((self.seed, index, part) if part else (self.seed, index))
 
     def _chosen(self, rng: np.random.Generator, index: int, tokens: np.ndarray, part: int) -> np.ndarray:
-        maskable = np.flatnonzero(~np.isin(tokens, list(self.special_ids)))
+        maskable = np.flatnonzero(self.maskable(tokens))
         k = self._count(rng, index * _GOLDEN + part * _SILVER, len(maskable))
         return rng.permutation(maskable)[:k]
 

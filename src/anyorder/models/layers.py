@@ -31,9 +31,9 @@ class BertLayers:
         backbone = model.base_model
         self.embeddings, self.layers = backbone.embeddings, list(backbone.encoder.layer)
 
-    def embed(self, ids: Tensor, at: Tensor) -> Tensor:
-        """Tokens with position ids ``at``, both [b, M] -> [b, M, H]."""
-        return self.embeddings(input_ids=ids, position_ids=at)
+    def embed(self, ids: Tensor, at: Tensor, types: Tensor | None = None) -> Tensor:
+        """Tokens with position ids ``at`` and perhaps token types, all [b, M] -> [b, M, H]."""
+        return self.embeddings(input_ids=ids, position_ids=at, token_type_ids=types)
 
     def angles(self, at: Tensor, dtype: torch.dtype) -> Any:
         """What projections at positions ``at`` [b, M] are rotated by."""
@@ -95,7 +95,7 @@ class ModernBertLayers:
         self.layers = list(self.backbone.layers)
         self.orders = {layer: modernbert.interleaved(layer.attn) for layer in self.layers}
 
-    def embed(self, ids: Tensor, at: Tensor) -> Tensor:
+    def embed(self, ids: Tensor, at: Tensor, types: Tensor | None = None) -> Tensor:
         """Tokens [b, M] -> [b, M, H]."""
         return self.backbone.embeddings(input_ids=ids)
 

@@ -13,6 +13,7 @@ from anyorder.errors import AnyorderError
 from anyorder.metrics.curve import Curve, read_curve
 from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, rows_of, with_mask
 from anyorder.models.hub import check_available
+from anyorder.models.pairs import FILE, PAIRS, LengthHead
 from anyorder.models.remote import REMOTE_ERRORS, remote_class, remote_reference, wrap_remote
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Loaded:
     pad_id: int | None
     max_length: int  # tokens of one row, special ones included
     curve: Curve | None = None  # beside the checkpoint, if it was measured
+    length_head: LengthHead | None = None  # of a model trained on pairs
 
 
 def read_checkpoint(
@@ -62,7 +64,19 @@ def read_checkpoint(
     model.to(place).eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
     longest = max_length(model, tokenizer)
     ready: Any = model if remote is None else wrap_remote(model, mask_id, longest, name)
-    return Loaded(ready, tokenizer, name, mask_id, padding(tokenizer, config, mask_id), longest, read_curve(Path(path)))
+    head = _length_head(path) if getattr(config, PAIRS, None) is not None else None
+    pad_id, curve = padding(tokenizer, config, mask_id), read_curve(Path(path))
+    return Loaded(ready, tokenizer, name, mask_id, pad_id, longest, curve, head)
+
+
+def _length_head(path: str) -> LengthHead | None:
+    """The head for p(length | source) beside a model trained on pairs, from its folder or the hub."""
+    if Path(path).is_dir():
+        return LengthHead.load(Path(path))
+    from transformers.utils import cached_file
+
+    found = cached_file(path, FILE, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else LengthHead.load(Path(found).parent)
 
 
 def padding(tokenizer: PreTrainedTokenizerBase, config: Any, mask_id: int) -> int | None:

@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 from anyorder.errors import AnyorderError
 from anyorder.models.layers import first_position, layers_of
 from anyorder.models.ordered import refuse_unreadable
+from anyorder.models.pairs import token_types, typed_by
 
 _TOKENS = 4096  # tokens read at once, padding included
 
@@ -32,6 +33,7 @@ class Slots:
     filled: Tensor | int  # [B] slots in use; a number while all rows are alike
     known: Tensor  # [B, N] bool: given, read, or padding
     waiting: tuple[Tensor, Tensor]  # positions (-1: none) and tokens, [B, P], read but not yet run through the model
+    types: Tensor | None = None  # [B, N] token types, for models that tell the sides of a pair apart by them
     newest: int = 0
 
 
@@ -66,7 +68,7 @@ class Reader:
         refuse_unreadable(model)
         self.model, self.mask_id = model, mask_id
         self.family = layers_of(model)
-        self.first = first_position(model) or 0
+        self.first, self.closing = first_position(model) or 0, typed_by(model)
 
     def begin(self, tokens: Tensor, given: Tensor, padding: Tensor) -> Memory:
         """Read the ``given`` [B, N] of ``tokens`` [B, N], which all see each other."""
@@ -82,7 +84,8 @@ class Reader:
         alike = bool((count == widest).all())
         nowhere = torch.zeros((b, n + 1), dtype=torch.long, device=device)
         none = tokens.new_empty((b, 0))
-        slots = Slots(empty(), empty(), nowhere, widest if alike else count, given | padding, (none, none))
+        types = None if self.closing is None else token_types(tokens, self.closing)
+        slots = Slots(empty(), empty(), nowhere, widest if alike else count, given | padding, (none, none), types)
         place = (~given).to(torch.uint8).sort(dim=1, stable=True).indices[:, :widest]  # the given positions first
         column = torch.arange(widest, device=device)
         step = max(1, _TOKENS // max(widest, 1))
@@ -166,7 +169,8 @@ class Reader:
         family = self.family
         width = slot + ids.shape[1] if visible is None else visible.shape[-1]
         _write(slots.position, rows, slot, at)
-        hidden = family.embed(ids, at + self.first)
+        types = None if slots.types is None else slots.types[rows].gather(1, at)
+        hidden = family.embed(ids, at + self.first, types)
         angles = family.angles(at, hidden.dtype)
         scenes = family.scenes(at, slots.position[rows, :width], visible, hidden.dtype)
         for layer, keys, values in zip(family.layers, slots.keys, slots.values, strict=True):

@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 
 from anyorder.errors import AnyorderError
 from anyorder.models.layers import first_position, layers_of
+from anyorder.models.pairs import token_types, typed_by
 
 TRAINED = "anyorder_ordered"  # the field of a checkpoint's config that says it was trained for this reading
 FAMILIES = ("bert", "anyorder-relative-bert", "roberta", "xlm-roberta", "camembert", "modernbert")
@@ -94,10 +95,15 @@ class OrderedStates:
     def __init__(self, model: Any, mask_id: int) -> None:
         refuse_unreadable(model)
         self.family, self.mask_id = layers_of(model), mask_id
-        self.first = first_position(model) or 0
+        self.first, self.closing = first_position(model) or 0, typed_by(model)
 
     def __call__(
-        self, tokens: Tensor, turn: Tensor, position_ids: Tensor | None = None, text: Tensor | None = None
+        self,
+        tokens: Tensor,
+        turn: Tensor,
+        position_ids: Tensor | None = None,
+        text: Tensor | None = None,
+        types: Tensor | None = None,
     ) -> Tensor:
         """Hidden states [M, H] for the M of ``tokens`` [B, N] whose ``turn`` is over 0, row by row.
 
@@ -106,6 +112,7 @@ class OrderedStates:
             turn: [B, N] when each is read, see :func:`turns`.
             position_ids: [B, N]; None: in sequence.
             text: [B, N] which text of the row each token belongs to; None: every row is one.
+            types: [B, N] token types; None: those of pairs, for a model that was trained on such, else none.
         """
         (b, n), family = tokens.shape, self.family
         at = position_ids
@@ -115,7 +122,11 @@ class OrderedStates:
         asked_at = at.flatten()[streams.asked]  # [M]
         ids = torch.cat([tokens.flatten(), torch.full_like(asked_at, self.mask_id)])[None]
         all_at = torch.cat([at.flatten(), asked_at])[None]
-        hidden = family.embed(ids, all_at)  # [1, B·N + M, H]
+        if types is None and self.closing is not None:
+            types = token_types(tokens, self.closing)
+        if types is not None:
+            types = torch.cat([types.flatten(), types.flatten()[streams.asked]])[None]
+        hidden = family.embed(ids, all_at, types)  # [1, B·N + M, H]
         angles = family.angles(all_at, hidden.dtype)
         content = family.scenes(at, at, streams.content, hidden.dtype)
         questions = family.scenes(asked_at[streams.slot], at, streams.questions, hidden.dtype)

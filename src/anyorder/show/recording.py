@@ -119,7 +119,9 @@ def _says(options: object, one: Field[Any]) -> bool:
 def positions(task: Plan) -> list[int]:
     """The positions of the text itself, without the special tokens around it."""
     layout = task.canvas.layout
-    return (~task.vocabulary.special[layout.tokens] | layout.free).nonzero().squeeze(1).tolist()
+    inner = ~task.vocabulary.special[layout.tokens] | layout.free
+    inner[: task.canvas.given] = False
+    return inner.nonzero().squeeze(1).tolist()
 
 
 def changes(task: Plan, before: Sequence[int], after: Sequence[int], info: Info, row: int) -> tuple[Drawn, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from anyorder.errors import AnyorderError
 from anyorder.models.attention import attention_influence
 from anyorder.options import takes_only
 from anyorder.samplers.warpers import warper
+from anyorder.tasks.given import length_laws, openings, with_given
 from anyorder.tasks.options import SAID, GenerateOptions
 from anyorder.tasks.reading import reader
 from anyorder.tasks.rows import named
@@ -35,6 +37,9 @@ def plan(lm: MaskedLM, said: GenerateOptions) -> Plan:
     """Check everything and decide what will be done; options as :meth:`anyorder.MaskedLM.generate`."""
     frame = Frame(vocabulary(lm.tokenizer, lm.conditionals.vocab_size), lm.max_length, said.allow_unknown)
     prompt = said.prompt is not None or said.begin is not None or said.end is not None
+    free = not (prompt or said.length or said.scatter or said.acrostic or said.draft)
+    if said.given is not None and free and lm.length_head is not None:
+        said = replace(said, length=int(length_laws(lm, openings(lm, [said.given]))[0].argmax()))
     if prompt + sum(one is not None for one in (said.scatter, said.acrostic, said.draft)) > 1:
         raise AnyorderError(
             "a prompt (with its begin and end), scattered words, an acrostic and a draft exclude each other"
@@ -47,6 +52,8 @@ def plan(lm: MaskedLM, said: GenerateOptions) -> Plan:
         canvas = drafted(frame, said.draft, said.length)
     else:
         canvas = prompted(frame, said.prompt, said.begin, said.end, said.length)
+    if said.given is not None:
+        canvas = with_given(lm, canvas, said.given)
     return plan_on(lm, canvas, said)
 
 

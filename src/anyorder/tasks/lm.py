@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyorder.options import takes, takes_many, takes_prompts, takes_prompts_together
 from anyorder.tasks.html import Shown
-from anyorder.tasks.options import FillOptions, GenerateOptions, JointOptions, ScoreOptions
+from anyorder.tasks.options import FillOptions, GenerateOptions, JointOptions, ScoreOptions, TranslateOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from anyorder.metrics.curve import Curve
+    from anyorder.models.pairs import LengthHead
     from anyorder.tasks.fill import Completion
     from anyorder.tasks.joint import TextJoint
     from anyorder.tasks.score import Score
     from anyorder.tasks.together import Generation, Step
+    from anyorder.tasks.translate import Translation
     from anyorder.types import Conditionals
 
 
@@ -32,6 +34,7 @@ class MaskedLM:
     name: str
     max_length: int  # tokens of one row, special ones included
     curve: Curve | None = None  # its loss against the share of visible tokens, if it was measured
+    length_head: LengthHead | None = None  # p(length | source) of a model trained on pairs
 
     def __repr__(self) -> str:
         """One line, where the model's own would be a hundred."""
@@ -92,6 +95,18 @@ class MaskedLM:
 
         plans = plans_of(self, prompts, options)
         return (step for several in together(plans, len(prompts) * options.samples) for step in several.steps())
+
+    @takes_many(TranslateOptions)
+    def translate(self, texts: str | list[str], options: TranslateOptions) -> list[Translation]:
+        """Write the target of a source, or of each of several; see :func:`anyorder.tasks.translate.translate`.
+
+        For models trained on pairs (``data.columns`` in a recipe).
+
+        >>> lm.translate("Im Fußball geht alles sehr schnell.", steps=4).text
+        """
+        from anyorder.tasks.translate import translate
+
+        return Shown(translate(self, texts, options))
 
     @takes(JointOptions)
     def joint(self, text: str, options: JointOptions) -> TextJoint:

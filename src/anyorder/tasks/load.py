@@ -28,7 +28,8 @@ def facade(read: Loaded, token_budget: int | None = None) -> MaskedLM:
         max_length=read.max_length,
         token_budget=token_budget or TOKEN_BUDGET,
     )
-    return MaskedLM(read.model, read.tokenizer, conditionals, read.name, read.max_length, read.curve)
+    about = (read.name, read.max_length, read.curve, read.length_head)
+    return MaskedLM(read.model, read.tokenizer, conditionals, *about)
 
 
 def in_memory(

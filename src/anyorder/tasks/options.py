@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
 from anyorder.errors import AnyorderError
-from anyorder.options import LARGEST_SEED, Options, option, seed_option
-from anyorder.tasks.samplers import REGISTRY, SAMPLERS, options_of
+from anyorder.options import LARGEST_SEED, Options, option, seed_option, whole_numbers
+from anyorder.tasks.samplers import REGISTRY, SAMPLERS, SamplerOptions, options_of
 
 SCHEMES = ("random", "contiguous")  # which pairs of a text are looked at
 # auto: in order where the model was trained for it and the method goes token by token, else in full.
@@ -187,6 +187,9 @@ class GenerateOptions(Options):
 
     prompt: str | None = option(None, "Words to keep; ... where text is generated, ___ for one token.", "-p")
     _: KW_ONLY
+    given: str | None = option(
+        None, "A text that is read first and not written: a source, a title, a question. Best for models trained so."
+    )
     length: int | None = option(
         None, "Tokens of the text, given ones included; 64 if absent, or the blanks of the prompt.", "-l", least=1
     )
@@ -226,3 +229,59 @@ class GenerateOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         options_of(self.sampler, {name: getattr(self, name) for name in SAID})  # refuses what the sampler does not have
+
+
+@dataclass(frozen=True)
+class TranslateOptions(Options):
+    """Of :func:`anyorder.tasks.translate.translate`."""
+
+    _: KW_ONLY
+    steps: int | str | None = option(None, SAID["steps"] + " 10 if absent.", "-k", kind=str)
+    lengths: int = option(1, "Try so many of the likeliest lengths and keep the best target.", least=1)
+    length_law: str = option(
+        "auto",
+        "p(length | source): head (learned beside the model), text (Bayes' rule over the source), auto: head if any.",
+        choices=("auto", "head", "text"),
+    )
+    must: tuple[str, ...] = option((), "A word, or several, that must appear in the target; may be repeated.")
+    must_repeat: bool = option(False, "Let such words appear more than once.")
+    sampler: str = option("refine", f"{', '.join(SAMPLERS)}.", "-s", choices=SAMPLERS)
+    order: str | Sequence[int] | None = option(None, SAID["order"], kind=str)
+    block: int | None = option(None, SAID["block"], least=1)
+    mode: str | None = option(None, SAID["mode"])
+    influence: str | None = option(None, SAID["influence"] + " source: attention to the same source tokens.")
+    pairs: bool = option(False, SAID["pairs"])
+    schedule: str | None = option(None, SAID["schedule"])
+    epsilon: float | None = option(None, SAID["epsilon"])
+    start: str | None = option(None, "What refine starts from: masks, or random tokens.", choices=("masks", "random"))
+    repair: int = option(0, "Rounds that mask repeated neighbours and predict them again, one by one.", least=0)
+    draw: bool = option(False, "Draw tokens instead of taking the likeliest.")
+    temperature: float = option(1.0, "With --draw: below 1 sharpens, above 1 flattens.", above=0)
+    reading: str = option("auto", READING, choices=READINGS)
+    trace: bool = option(False, "Also the target after every step.")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature != 1 and not self.draw:
+            raise AnyorderError("a temperature changes what is drawn: add --draw, or leave it out")
+        if self.pairs and not (self.draw and self.temperature == 1):
+            raise AnyorderError("pairs are drawn from the model's own joint: add --draw, without a temperature")
+        if self.steps is not None:
+            whole_numbers(self.steps, "steps")
+        _ = self.chosen  # refuses what the sampler does not have
+
+    @property
+    def source_attention(self) -> bool:
+        """Whether dependence is measured by attention to the source."""
+        return self.influence == "source"
+
+    @property
+    def chosen(self) -> tuple[str, SamplerOptions]:
+        """The sampler's name and its options."""
+        given = {name: getattr(self, name) for name in SAID if hasattr(self, name)}
+        if self.steps is not None:  # of several, the command takes one after the other
+            given["steps"] = whole_numbers(self.steps, "steps")[0]
+        if self.source_attention:
+            given["influence"] = "attention"  # another of its kind
+        return options_of(self.sampler, given)

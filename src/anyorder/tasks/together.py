@@ -96,7 +96,9 @@ class Plan:
         inner = ~self.vocabulary.special[layout.tokens] | layout.free
         unknown = self.vocabulary.tokenizer.unk_token_id
         # The special tokens around the text go, an unknown word was let stand.
-        return inner if unknown is None else inner | (layout.tokens == unknown)
+        inner = inner if unknown is None else inner | (layout.tokens == unknown)
+        inner[: self.canvas.given] = False
+        return inner
 
 
 class Row(NamedTuple):

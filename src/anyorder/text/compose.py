@@ -30,6 +30,7 @@ class Canvas(NamedTuple):
 
     layout: Layout
     allowed: Tensor  # [N, V] bool
+    given: int = 0  # the first so many tokens are a text that was given, not part of what is written
 
 
 class Frame(NamedTuple):

@@ -6,7 +6,7 @@ which order they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import cast
 
@@ -17,9 +17,12 @@ from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
 from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_prior
+from anyorder.models.pairs import token_types
+from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.mixture import Mixture
 from anyorder.training.packing import pack_batch, texts_of
+from anyorder.training.pairs import in_rows, length_questions, sources_of
 from anyorder.training.recipe import Recipe
 
 Batch = dict[str, Tensor]
@@ -36,6 +39,7 @@ class Batches:
         tokenizer: Its tokenizer.
         blocks: What is trained on, and what is held out.
         first_position: The position id of a text's first token, None for models without any.
+        typed: Whether the model tells the sides of a pair apart by token types.
     """
 
     def __init__(
@@ -44,16 +48,18 @@ class Batches:
         tokenizer: PreTrainedTokenizerBase,
         blocks: tuple[data.Blocks, data.Blocks],
         first_position: int | None,
+        typed: bool = False,
     ) -> None:
         if recipe.data.pack and (recipe.objective.name != "pmlm" or recipe.data.pad_to_length):
             raise AnyorderError("data.pack is for masked LMs that read no padding: set data.pack to false")
-        self.recipe, self.first_position = recipe, first_position
+        self.recipe, self.first_position, self.typed = recipe, first_position, typed
         self.train, self.valid = blocks
         self.mixture = Mixture(self.train.sizes, recipe.data.weights, recipe.seed)
         self.pad = cast(int, tokenizer.pad_token_id)
         self.opening = cast(int, data.opening_id(tokenizer))
         special = set(tokenizer.all_special_ids) - ({self.pad} if recipe.data.pad_to_length else set())
-        self.special = torch.tensor(sorted(special))
+        self.frame = pair_frame(tokenizer) if recipe.data.columns else None
+        self.closing = None if self.frame is None else self.frame.between[0]
         self.masker = Masker(
             parse_prior(recipe.objective.prior),
             mask_id=cast(int, tokenizer.mask_token_id),
@@ -62,6 +68,7 @@ class Batches:
             corruption=recipe.objective.corruption,
             stratified=recipe.objective.stratified,
             seed=recipe.seed,
+            after=self.closing,
         )
         # XLNet predicts the end of an order, as much of it as the prior says; else any number is given
         permuted = recipe.objective.name == "permutation"
@@ -72,13 +79,13 @@ class Batches:
 
         Of any run of blocks the share ``ordered`` is read in order, as nearly as whole numbers allow.
         """
-        in_order = {row for row, i in enumerate(indices) if int((i + 1) * ordered) > int(i * ordered)}
         blocks = [self.train[self.mixture[i]] for i in indices]
-        return self._prepare(blocks, list(indices), self.masker, self.orderer, in_order)
+        lengths = _share(indices, self.recipe.objective.length)
+        return self._prepare(blocks, list(indices), self.masker, self.orderer, _share(indices, ordered), lengths)
 
     def validation(self, chosen: list[int], size: int, in_order: bool) -> Iterator[Batch]:
         """The held-out blocks ``chosen``, ``size`` at a time, with fixed masks or, ``in_order``, whole orders."""
-        masker = Masker(UniformCount(), self.masker.mask_id, self.masker.vocab_size, self.masker.special_ids, seed=1)
+        masker = replace(self.masker, prior=UniformCount(), corruption="mask", stratified=True, seed=1)
         orderer = replace(masker, prior=FixedCount(self.recipe.data.length))
         for i in range(0, len(chosen), size):
             part = chosen[i : i + size]
@@ -98,18 +105,29 @@ class Batches:
         }
 
     def _prepare(
-        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, orderer: Masker, in_order: set[int]
+        self,
+        blocks: list[np.ndarray],
+        indices: list[int],
+        masker: Masker,
+        orderer: Masker,
+        in_order: Set[int],
+        lengths: Set[int] = frozenset(),
     ) -> Batch:
-        """Blocks ``in_order`` are not masked by ``masker`` but read in the order of ``orderer``."""
+        """Blocks ``in_order`` are not masked by ``masker`` but read in the order of ``orderer``.
+
+        The sources of the blocks ``lengths`` come once more, after all blocks, to be asked for their targets' lengths.
+        """
         if self.recipe.data.pack:
-            return self._prepare_packed(blocks, indices, masker, orderer, in_order)
+            return self._prepare_packed(blocks, indices, masker, orderer, in_order, lengths)
         padded = self.recipe.data.pad_to_length
         if padded:
             blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=self.pad) for t in blocks]
-        orders = {row: orderer.order(indices[row], blocks[row]) for row in in_order}
-        batch = collate(blocks, indices, masker, self.pad, orders=orders)
+        orders = {row: self._order(orderer, indices[row], blocks[row]) for row in in_order}
+        sources, wanted = self._sources([blocks[row] for row in sorted(lengths)])
+        blocks, indices = blocks + sources, indices + [indices[row] for row in sorted(lengths)]
+        batch = self._collate(blocks, indices, masker, [0] * len(blocks), orders, wanted)
         tokens = batch["tokens"]
-        batch["maskable"] = ~torch.isin(tokens, self.special)
+        batch["maskable"] = self._maskable(tokens)
         batch["attention_mask"] = torch.ones_like(tokens) if padded else (tokens != self.pad).long()
         if self.recipe.objective.name == "causal":
             batch["input_ids"] = tokens
@@ -118,19 +136,65 @@ class Batches:
         return {**batch, "predicted": batch["masked"], **_in_order(batch)}
 
     def _prepare_packed(
-        self, blocks: list[np.ndarray], indices: list[int], masker: Masker, orderer: Masker, in_order: set[int]
+        self,
+        blocks: list[np.ndarray],
+        indices: list[int],
+        masker: Masker,
+        orderer: Masker,
+        in_order: Set[int],
+        lengths: Set[int],
     ) -> Batch:
         parts = [texts_of(block, self.opening) for block in blocks]
         texts = [text for part in parts for text in part]
         rows = [row for row, part in enumerate(parts) for _ in part]
         numbers = [number for part in parts for number in range(len(part))]
         indices = [indices[row] for row in rows]
-        orders = {t: orderer.order(indices[t], texts[t], numbers[t]) for t, row in enumerate(rows) if row in in_order}
-        batch = collate(texts, indices, masker, self.pad, numbers, orders)
+        read = [t for t, row in enumerate(rows) if row in in_order]
+        orders = {t: self._order(orderer, indices[t], texts[t], numbers[t]) for t in read}
+        asked = [t for t, row in enumerate(rows) if row in lengths]
+        sources, wanted = self._sources([texts[t] for t in asked])
+        texts, indices = texts + sources, indices + [indices[t] for t in asked]
+        numbers += [0] * len(asked)
+        rows += in_rows([len(source) for source in sources], self.recipe.data.length, max(rows) + 1)
+        batch = self._collate(texts, indices, masker, numbers, orders, wanted)
         out = pack_batch(batch, [len(text) for text in texts], rows, self.pad, self.first_position)
         # texts of a row follow each other, so the predicted tokens come in the same order in both forms
-        maskable = ~torch.isin(batch["tokens"], self.special)
+        maskable = self._maskable(batch["tokens"])
         return {**out, "predicted": batch["masked"], "maskable": maskable, **_in_order(batch)}
+
+    def _collate(
+        self,
+        texts: list[np.ndarray],
+        indices: list[int],
+        masker: Masker,
+        numbers: list[int],
+        orders: dict[int, np.ndarray],
+        wanted: list[int],
+    ) -> Batch:
+        """Texts in rows; the last of them are sources, of which nothing is masked, asked for the lengths ``wanted``."""
+        batch = collate(texts, indices, masker, self.pad, numbers, orders)
+        if wanted:
+            batch |= length_questions(batch["tokens"].shape, texts[-len(wanted) :], wanted)
+        if self.typed and self.closing is not None:
+            batch["token_type_ids"] = token_types(batch["tokens"], self.closing)
+        return batch
+
+    def _order(self, orderer: Masker, index: int, text: np.ndarray, part: int = 0) -> np.ndarray:
+        """The positions [K] that are predicted one after the other."""
+        if self.recipe.objective.order == "left-to-right":
+            return np.flatnonzero(orderer.maskable(text))
+        return orderer.order(index, text, part)
+
+    def _sources(self, pairs: list[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
+        return ([], []) if self.frame is None else sources_of(pairs, self.frame)
+
+    def _maskable(self, tokens: Tensor) -> Tensor:
+        return torch.from_numpy(self.masker.maskable(tokens.numpy()))
+
+
+def _share(indices: range, share: float) -> set[int]:
+    """Which of consecutive blocks belong to a share of them all, as nearly as whole numbers allow."""
+    return {row for row, i in enumerate(indices) if int((i + 1) * share) > int(i * share)}
 
 
 def _in_order(batch: Batch) -> Batch:

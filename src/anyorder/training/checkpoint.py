@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from anyorder.files.disk import UNFINISHED, atomically
+from anyorder.models.pairs import LengthHead
 from anyorder.training.recipe import Recipe, from_dict
 
 
@@ -31,6 +32,7 @@ def save(
     optimizers: list[torch.optim.Optimizer],
     recipe: Recipe,
     keep: int,
+    length_head: LengthHead | None = None,
 ) -> Path:
     """Write checkpoint ``step`` under ``folder``; older ones beyond ``keep`` go only after it is in place."""
     target = folder / f"step-{step:08d}"
@@ -38,6 +40,8 @@ def save(
     def write(temporary: Path) -> None:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
+        if length_head is not None:
+            length_head.save(temporary)
         torch.save([o.state_dict() for o in optimizers], temporary / "optimizer.pt")
         (temporary / "state.json").write_text(json.dumps({"step": step, "recipe": recipe.to_dict()}))
 

@@ -3,7 +3,7 @@
 A text file holds one paragraph per line and a blank line between documents; of JSON lines, a Parquet file or a
 dataset's folder every record is a document. A block is ``[CLS] paragraph [SEP] paragraph …`` from one document only: a
 new document starts a new block, and a paragraph that does not fit goes on in the next one. With ``unit: line`` every
-line is a text of its own, one block each.
+line is a text of its own, one block each; with ``columns`` every row is a pair (``pairs.py``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from anyorder.files.disk import sha256
 from anyorder.files.reading import Source
 from anyorder.files.records import dataset_texts
 from anyorder.training.packing import pack as packed
+from anyorder.training.pairs import pair_blocks, pairs
 
 T = TypeVar("T")
 Document = list[str]
@@ -63,9 +64,13 @@ def _lines(path: Path, column: str) -> Iterator[str]:
         yield ""
 
 
-def split(path: Path, unit: str, holdout: float, column: str = "text") -> tuple[list[Document], list[Document]]:
+def split(
+    path: Path, unit: str, holdout: float, column: str = "text", columns: Sequence[str] = ()
+) -> tuple[list[Document], list[Document]]:
     """The documents of a file as (training, held out): the last ``holdout`` of them, at least one if any is asked."""
-    every = list(documents(path, unit, column))
+    if columns and not path.exists():
+        raise AnyorderError(_MISSING.format(path=path))
+    every = pairs(path, columns) if columns else list(documents(path, unit, column))
     if not every:
         raise AnyorderError(f"{path} holds no text: every line of it is blank")
     n = max(1, round(holdout * len(every))) if holdout else 0
@@ -188,6 +193,7 @@ def cache(
     length: int,
     unit: Sequence[str] = ("document",),
     column: str = "text",
+    columns: Sequence[str] = (),
     holdout: Sequence[float] = (0.01,),
     min_tokens: int = 16,
     pack: bool = False,
@@ -209,7 +215,7 @@ def cache(
         "holdout": list(holdout),
         "min_tokens": min_tokens,
         "pack": pack,
-    }
+    } | ({"columns": list(columns)} if columns else {})
     key = hashlib.sha256((json.dumps(settings) + vocabulary).encode()).hexdigest()[:16]
     folder = root / key
     if (folder / "meta.json").exists():
@@ -219,15 +225,22 @@ def cache(
     building = root / f"{key}.{os.getpid()}.building"
     building.mkdir(parents=True, exist_ok=True)
     units, shares = per_file("data.unit", unit, len(files)), per_file("data.holdout", holdout, len(files))
-    parts = [split(path, u, h, column) for path, u, h in zip(files, units, shares, strict=True)]
+    parts = [split(path, u, h, column, columns) for path, u, h in zip(files, units, shares, strict=True)]
     tokens, blocks = {}, {}
     for number, part in enumerate(("train", "valid")):
-        cut = [to_blocks(both[number], tokenizer, length, min_tokens) for both in parts]
+        cut = [
+            pair_blocks(both[number], tokenizer, length)
+            if columns
+            else to_blocks(both[number], tokenizer, length, min_tokens)
+            for both in parts
+        ]
         each = [packed(texts, length) for texts in cut] if pack else cut
         tokens[part], blocks[part] = _write(building, part, each, len(tokenizer))
     if not tokens["train"]:
         raise AnyorderError(
-            f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
+            f"the data has no pair of at most {length} tokens: raise data.length"
+            if columns
+            else f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
         )
     (building / "meta.json").write_text(json.dumps({**settings, "tokens": tokens, "blocks": blocks}, indent=2))
     if folder.exists():

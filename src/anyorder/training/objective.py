@@ -31,7 +31,10 @@ from anyorder.models.ordered import OrderedStates
 from anyorder.models.permutation import GIVEN, permutation_logits
 from anyorder.stats import Estimate, mean_estimate
 
-FIELDS = ("input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text")  # of a batch
+FIELDS = (
+    "input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text", "token_type_ids", "length",
+    "source_length",
+)  # of a batch  # fmt: skip
 NORMALISE = ("sequence", "token", "bound")
 
 
@@ -60,11 +63,28 @@ class TokenLosses(nn.Module):
     and ``torch.compile`` see one forward.
     """
 
-    def __init__(self, model: Any, causal: bool = False, mask_id: int | None = None) -> None:
-        """``mask_id``: what is asked with in texts that are read in order; None if there are none."""
+    def __init__(
+        self,
+        model: Any,
+        causal: bool = False,
+        mask_id: int | None = None,
+        length_head: nn.Module | None = None,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Losses of ``model``.
+
+        Args:
+            model: What is trained.
+            causal: Every token is predicted from those before it (GPT).
+            mask_id: What is asked with in texts that are read in order; None if there are none.
+            length_head: What answers for the lengths of targets (``models/pairs.py``), if they are asked.
+            label_smoothing: The share of a target's weight that goes to all tokens alike.
+        """
         super().__init__()
         self.model = model
         self.causal = causal
+        self.length_head = length_head
+        self.smoothing = label_smoothing
         self.head = (lambda m, hidden: m.lm_head(hidden)) if causal else head_of(model)
         self.narrow = None if causal else narrow(model)
         if self.narrow is not None:
@@ -81,61 +101,69 @@ class TokenLosses(nn.Module):
         position_ids: Tensor | None = None,
         turn: Tensor | None = None,
         text: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        length: Tensor | None = None,
+        source_length: Tensor | None = None,
     ) -> Tensor:
         """All arguments [B, N]; ``masked`` marks the tokens to predict.
 
         Packed rows bring their own mask and ids, and ``text`` to tell their texts apart; rows read in order bring
-        their ``turn``, which is -1 throughout in the others.
+        their ``turn``, which is -1 throughout in the others. Where ``length`` is not 0 it is asked of that position's
+        state; these losses, [Q], come after those of the tokens.
         """
         if self.permuted and turn is not None:
             rank = torch.where(turn > 0, turn, GIVEN)
             logits = permutation_logits(self.model, tokens, attention_mask, rank, targets=turn > 0)
-            return _nll(logits, tokens[turn > 0])
+            return self._nll(logits, tokens[turn > 0])
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        more = {"position_ids": position_ids, "token_type_ids": token_type_ids}
+        inputs |= {name: field for name, field in more.items() if field is not None}
+        asked = None if length is None or source_length is None else (length, source_length)
         if turn is None:
-            return self._in_full(input_ids, tokens, masked, attention_mask, position_ids)
+            return torch.cat(self._in_full(inputs, tokens, masked, asked))
         in_order = (turn >= 0).any(1)  # [B]
-        losses = []
-        for rows in (~in_order, in_order):
-            if not bool(rows.any()):
-                continue
-            at = None if position_ids is None else position_ids[rows]
-            if rows is in_order:
-                losses.append(self._in_order(tokens[rows], turn[rows], at, None if text is None else text[rows]))
-            else:
-                losses.append(self._in_full(input_ids[rows], tokens[rows], masked[rows], attention_mask[rows], at))
+        full, lengths, ordered = input_ids.new_empty(0), input_ids.new_empty(0), input_ids.new_empty(0)
+        if not bool(in_order.all()):
+            rows = ~in_order
+            part = {name: field[rows] for name, field in inputs.items()}
+            asked = None if asked is None else (asked[0][rows], asked[1][rows])
+            full, lengths = self._in_full(part, tokens[rows], masked[rows], asked)
+        if bool(in_order.any()):
+            fields = (position_ids, text, token_type_ids)
+            at, texts, types = (None if field is None else field[in_order] for field in fields)
+            hidden = self.ordered(tokens[in_order], turn[in_order], at, texts, types)
+            wanted = tokens[in_order][turn[in_order] > 0]
+            ordered = self._nll(self.head(self.model, hidden), wanted)  # type: ignore[misc]  # its families have one
         # Back among each other, row by row.
-        return torch.cat(losses)[in_order[masked.nonzero()[:, 0]].argsort(stable=True).argsort()]
-
-    def _in_order(self, tokens: Tensor, turn: Tensor, position_ids: Tensor | None, text: Tensor | None) -> Tensor:
-        hidden = self.ordered(tokens, turn, position_ids, text)
-        return _nll(self.head(self.model, hidden), tokens[turn > 0])  # type: ignore[misc]  # its families have one
+        losses = torch.cat([full, ordered])[in_order[masked.nonzero()[:, 0]].argsort(stable=True).argsort()]
+        return torch.cat([losses, lengths])
 
     def _in_full(
-        self,
-        input_ids: Tensor,
-        tokens: Tensor,
-        masked: Tensor,
-        attention_mask: Tensor,
-        position_ids: Tensor | None = None,
-    ) -> Tensor:
-        inputs: dict[str, Tensor] = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if position_ids is not None:
-            inputs["position_ids"] = position_ids
+        self, inputs: dict[str, Tensor], tokens: Tensor, masked: Tensor, asked: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Losses of tokens [M] and of lengths [Q]."""
+        none = torch.empty(0, device=tokens.device)
         if self.head is None:  # a family whose head we do not know: every position, then choose
-            return _nll(self.model(**inputs).logits[masked], tokens[masked])
+            return self._nll(self.model(**inputs).logits[masked], tokens[masked]), none
+        wanted = masked if asked is None else masked | (asked[0] > 0)
         if self.narrow is not None:
-            asked = masked.flatten().nonzero()[:, 0]
-            hidden = self.narrow(**inputs, asked=asked)[0]
-            return _nll(self.head(self.model, hidden), tokens[masked])
-        hidden = self.model.base_model(**inputs)[0]
-        if self.causal:  # position t is predicted from the hidden state before it (eq 1)
-            hidden = hidden.roll(1, dims=1)
-        return _nll(self.head(self.model, hidden[masked]), tokens[masked])
+            hidden = self.narrow(**inputs, asked=wanted.flatten().nonzero()[:, 0])[0]
+        else:
+            hidden = self.model.base_model(**inputs)[0]
+            if self.causal:  # position t is predicted from the hidden state before it (eq 1)
+                hidden = hidden.roll(1, dims=1)
+            hidden = hidden[wanted]
+        if asked is None or self.length_head is None:
+            return self._nll(self.head(self.model, hidden), tokens[masked]), none
+        length, source = (field[wanted] for field in asked)
+        logits = self.length_head(hidden[length > 0], source[length > 0]).float()
+        lengths = F.cross_entropy(logits, length[length > 0], reduction="none")
+        return self._nll(self.head(self.model, hidden[length == 0]), tokens[masked]), lengths
 
-
-def _nll(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of each row in at least single precision, whatever autocast made of the logits."""
-    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), target, reduction="none")
+    def _nll(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Cross-entropy of each row in at least single precision, whatever autocast made of the logits."""
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.cross_entropy(wide, target, reduction="none", label_smoothing=self.smoothing)
 
 
 def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:

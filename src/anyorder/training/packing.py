@@ -48,7 +48,7 @@ def pack_batch(
     """Texts of a batch, one per row, put end to end.
 
     Args:
-        batch: ``input_ids``, ``tokens``, ``masked`` and perhaps ``turn``, each [T, longest].
+        batch: ``input_ids``, ``tokens``, ``masked`` and perhaps ``turn`` and others, each [T, longest].
         lengths: [T] tokens of each text.
         rows: [T] the packed row that each goes to; texts of one row follow each other.
         pad_id: what fills a row's end.
@@ -60,14 +60,9 @@ def pack_batch(
     """
     count = max(rows) + 1
     width = max(int(n) for n in np.bincount(rows, weights=lengths))
-    out = {
-        "input_ids": torch.full((count, width), pad_id),
-        "tokens": torch.full((count, width), pad_id),
-        "masked": torch.zeros((count, width), dtype=torch.bool),
-        "text": torch.full((count, width), -1),
-    }
-    if "turn" in batch:
-        out["turn"] = torch.full((count, width), -1)
+    empty = {"input_ids": pad_id, "tokens": pad_id, "turn": -1}  # other fields are 0 where there is no text
+    out = {name: torch.full((count, width), empty.get(name, 0), dtype=field.dtype) for name, field in batch.items()}
+    out["text"] = torch.full((count, width), -1)
     if first is not None:
         out["position_ids"] = torch.full((count, width), first)
     used = [0] * count

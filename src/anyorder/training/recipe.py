@@ -20,6 +20,9 @@ class DataRecipe:
     files: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()  # share of blocks drawn from each file; none: every block once per epoch
     column: str = "text"  # where records have their text
+    # two columns of TSV or JSON lines, by name or by number from 1: [source, target]. Every row is a pair, and only
+    # the target is masked; pairs longer than `length` are left out
+    columns: tuple[str, ...] = ()
     # document: blank lines part documents, cut into blocks; line: every line is a text. One for all files, or one each
     unit: tuple[str, ...] = ("document",)
     length: int = 128  # tokens in a block, special ones included
@@ -63,6 +66,11 @@ class ObjectiveRecipe:
     stratified: bool = True  # spread mask counts evenly over consecutive texts
     ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
     ordered_from: int = 0  # ... from this step on
+    order: str = "random"  # ... random, or left-to-right: all of a text with nothing given, as GPT reads
+    label_smoothing: float = 0.0  # share of each target's weight that goes to all tokens alike
+    length: float = (
+        0.0  # pairs: share of blocks whose targets' lengths are asked of their sources, for a head of its own
+    )
 
     def ordered_at(self, step: int) -> float:
         """The share of blocks read in order at one step."""
@@ -142,6 +150,7 @@ _CHOICES = {
     "model.kind": ("bert", "relative", "modernbert", "gpt2", "xlnet"),
     "objective.name": ("pmlm", "causal", "permutation"),
     "objective.corruption": ("mask", "80-10-10"),
+    "objective.order": ("random", "left-to-right"),
     "objective.normalise": ("sequence", "token", "bound"),
     "optim.name": ("adamw", "lamb", "muon"),
     "optim.schedule": ("linear", "cosine", "constant"),
@@ -155,6 +164,15 @@ def from_dict(values: dict[str, Any]) -> Recipe:
     recipe = _group(values, Recipe, "")
     if recipe.objective.ordered and recipe.objective.name == "causal":
         raise AnyorderError("objective.ordered is for masked LMs: leave it out, or set objective.name to pmlm")
+    if recipe.data.columns and len(recipe.data.columns) != 2:
+        raise AnyorderError(f"data.columns are two, [source, target], not {len(recipe.data.columns)}: name both")
+    if recipe.data.columns and (recipe.objective.name != "pmlm" or recipe.data.pad_to_length):
+        raise AnyorderError(
+            "data.columns is for masked LMs that read no padding: set objective.name to pmlm and data.pad_to_length to "
+            "false"
+        )
+    if recipe.objective.length and not recipe.data.columns:
+        raise AnyorderError("objective.length asks a source for its target's length: name both with data.columns")
     return recipe
 
 
@@ -200,8 +218,10 @@ def _checked(name: str, value: Any, default: Any, hint: Any) -> Any:
         raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {wrong.pop()!r}")
     if name in _POSITIVE and value < 1:
         raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
-    if name == "objective.ordered" and not 0 <= value <= 1:
+    if name in ("objective.ordered", "objective.length") and not 0 <= value <= 1:
         raise AnyorderError(f"recipe key {name!r} is a share of the texts, from 0 to 1, not {value!r}")
+    if name == "objective.label_smoothing" and not 0 <= value < 1:
+        raise AnyorderError(f"recipe key {name!r} is a share from 0 to below 1, not {value!r}")
     if name == "optim.decay" and not (value and all(0 < share <= 1 for share in value)):
         raise AnyorderError(f"recipe key {name!r} is a share of the steps, over 0 and at most 1, not {value!r}")
     if name == "optim.starts" and value != tuple(sorted({0, *value})):

@@ -9,7 +9,7 @@ from anyorder.training.optim import rate
 from anyorder.training.recipe import ObjectiveRecipe, OptimRecipe, Recipe
 
 _SCHEDULE = ("steps", "warmup", "schedule", "starts", "decay")  # what decides the rate of each step
-_READING = ("ordered", "ordered_from")  # what decides which texts are read in order
+_READING = ("ordered", "ordered_from", "order")  # what decides which texts are read in order
 
 
 def differences(one: Recipe, other: Recipe, done: int) -> list[str]:
@@ -32,7 +32,8 @@ def _same_rates(one: OptimRecipe, other: OptimRecipe, done: int) -> bool:
 
 def _same_reading(one: ObjectiveRecipe, other: ObjectiveRecipe, done: int) -> bool:
     steps = (step for step in (0, one.ordered_from, other.ordered_from) if step < done)  # where either may change
-    return all(one.ordered_at(step) == other.ordered_at(step) for step in steps)
+    same = one.order == other.order
+    return all(one.ordered_at(s) == other.ordered_at(s) and (same or not one.ordered_at(s)) for s in steps)
 
 
 def _with(one: Any, other: Any, keys: tuple[str, ...]) -> Any:

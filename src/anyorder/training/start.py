@@ -18,13 +18,15 @@ from anyorder.files.disk import atomically
 from anyorder.models.build import build
 from anyorder.models.fit import max_length
 from anyorder.models.load import Encoder, load_encoder, read_checkpoint
+from anyorder.models.pairs import PAIRS, LengthHead
 from anyorder.models.transplant import Carried, start_bias, transplant
+from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.checkpoint import Checkpoint
 from anyorder.training.recipe import Recipe
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
 
-_CACHED = ("length", "unit", "column", "holdout", "min_tokens", "pack")  # settings that decide the blocks
+_CACHED = ("length", "unit", "column", "columns", "holdout", "min_tokens", "pack")  # settings that decide the blocks
 LEARN = "learn"  # instead of a tokenizer's path
 
 
@@ -79,7 +81,10 @@ class Start:
         if self.first and not folder.exists():
             recipe, files = self.recipe.data, self._files()
             units, shares = (data.per_file(f"data.{k}", getattr(recipe, k), len(files)) for k in ("unit", "holdout"))
-            parts = [data.split(f, u, h, recipe.column)[0] for f, u, h in zip(files, units, shares, strict=True)]
+            parts = [
+                data.split(f, u, h, recipe.column, recipe.columns)[0]
+                for f, u, h in zip(files, units, shares, strict=True)
+            ]
             texts = [[paragraph for document in part for paragraph in document] for part in parts]
             size = self.recipe.tokenizer.vocab_size
             learned = train_tokenizer(data.in_shares(texts, recipe.weights), size, recipe.length)
@@ -108,7 +113,17 @@ class Start:
         model = self._model().train()
         if self.recipe.model.dropout is not None:
             _set_dropout(model, self.recipe.model.dropout)
+        if self.recipe.data.columns:
+            setattr(model.config, PAIRS, pair_frame(self.tokenizer).between[0])
         return model
+
+    def length_head(self, model: PreTrainedModel) -> LengthHead | None:
+        """The head for p(length | source), new or from the checkpoint, if lengths are asked."""
+        if not self.recipe.objective.length:
+            return None
+        torch.manual_seed(self.recipe.seed)
+        kept = LengthHead.load(self.checkpoint.path) if self.checkpoint else None
+        return (kept or LengthHead(model.config.hidden_size, self.recipe.data.length)).train()
 
     def _model(self) -> PreTrainedModel:
         given = self.checkpoint.path if self.checkpoint else self.recipe.init

@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
+from anyorder.models.heads import head_of
 from anyorder.models.layers import first_position
 from anyorder.models.load import usable_device
 from anyorder.models.ordered import TRAINED
+from anyorder.models.pairs import typed_by
 from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training.batches import Batch, Batches
@@ -86,20 +88,31 @@ class _Run:
         usual = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
         self.device = usable_device(recipe.run.device or usual)
         self.model = start.model()
-        self.batches = Batches(recipe, self.tokenizer, blocks, first_position(self.model))
+        self.batches = Batches(
+            recipe, self.tokenizer, blocks, first_position(self.model), typed_by(self.model) is not None
+        )
+        self.length_head = start.length_head(self.model)
+        if self.length_head is not None and head_of(self.model) is None:
+            raise AnyorderError(
+                f"objective.length does not know the states of {self.model.config.model_type}: set it to 0"
+            )
         if recipe.data.pack:
             check_family(self.model)
         self.model.to(self.device)  # type: ignore[arg-type]  # transformers wraps `to` in a way mypy misreads
-        self.optimizers = build_optimizers(self.model, recipe.optim)
+        self.trained: nn.Module = self.model
+        if self.length_head is not None:
+            self.trained = nn.ModuleDict({"model": self.model, "length_head": self.length_head.to(self.device)})
+        self.optimizers = build_optimizers(self.trained, recipe.optim)
         if found:
             checkpoints.restore(found, self.optimizers)
         for group in self._groups():
             group.setdefault("initial_lr", group["lr"])
-        self.losses: Any = self._losses_of_tokens()
+        self.losses: Any = self._losses_of_tokens(self.objective.label_smoothing)
         if recipe.run.compile:
             self.losses = torch.compile(self.losses)
         if world > 1:
-            self.losses = DistributedDataParallel(self.losses)
+            # A part of a batch may ask for no length: then that head has no gradient.
+            self.losses = DistributedDataParallel(self.losses, find_unused_parameters=self.length_head is not None)
         self.meter = Meter(self.folder / "metrics.jsonl", recipe, self.first_step, rank, quiet)
 
     def _checkpoint(self, resume: bool) -> checkpoints.Checkpoint | None:
@@ -116,9 +129,9 @@ class _Run:
             )
         return found
 
-    def _losses_of_tokens(self) -> TokenLosses:
+    def _losses_of_tokens(self, label_smoothing: float = 0.0) -> TokenLosses:
         mask_id = cast(int, self.tokenizer.mask_token_id) if self.objective.ordered > 0 else None
-        return TokenLosses(self.model, self.objective.name == "causal", mask_id)
+        return TokenLosses(self.model, self.objective.name == "causal", mask_id, self.length_head, label_smoothing)
 
     def _wait(self) -> None:
         if self.world > 1:
@@ -165,7 +178,8 @@ class _Run:
         ordered = self.objective.ordered_at(step)
         parts = range(first, first + self.share, self.micro)
         batches = [self.batches.training(range(i, i + self.micro), 1.0 if self.permuted else ordered) for i in parts]
-        totals = torch.zeros(9, dtype=torch.float64)  # Z, weighted losses, tokens, and three sums for either reading
+        # Z, weighted losses, tokens, and three sums for either reading and for lengths
+        totals = torch.zeros(12, dtype=torch.float64)
         for batch in batches:
             totals[0] += normaliser(batch["predicted"], batch["maskable"], self.objective.normalise)
             totals[2] += (batch["tokens"] != self.batches.pad).sum()
@@ -179,26 +193,29 @@ class _Run:
                 # data-parallel averages gradients over processes, but ours are parts of one sum
                 (loss * (self.world / z.item())).backward()
         if self.recipe.optim.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optim.clip)
+            nn.utils.clip_grad_norm_(self.trained.parameters(), self.recipe.optim.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         totals = self._sum(totals)
-        readings = {"full": totals[3:6].tolist(), "ordered": totals[6:].tolist()} if ordered else {}
+        readings = {"full": totals[3:6].tolist(), "ordered": totals[6:9].tolist()} if ordered else {}
+        readings["length"] = totals[9:].tolist()
         found = {name: sums_estimate(*sums) for name, sums in readings.items() if sums[0] > 1}
         return float(totals[1] / z), int(totals[2]), found
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The weighted sum of losses; and number, sum and squares of the texts' means, in full and in order."""
-        losses = self._token_losses(self.losses, batch)
+        """The weighted sum of losses; number, sum and squares of texts' means, in full and in order, and of lengths."""
         predicted, maskable = batch["predicted"].to(self.device), batch["maskable"].to(self.device)
-        loss = weighted_sum(losses, predicted, maskable, self.objective.normalise)
-        if "in_order" not in batch:
-            return loss, torch.zeros(6, dtype=torch.float64)
+        count = int(batch["predicted"].sum())
+        losses, lengths = self._token_losses(self.losses, batch).tensor_split([count])
+        # A question for a length is one more text.
+        loss = weighted_sum(losses, predicted, maskable, self.objective.normalise) + lengths.sum()
+        if "in_order" not in batch and not len(lengths):
+            return loss, torch.zeros(9, dtype=torch.float64)
         each = row_means(losses.detach().cpu(), batch["predicted"]).double()
-        in_order = batch["in_order"][batch["predicted"].any(1)]
-        sums = [(part**power).sum() for part in (each[~in_order], each[in_order]) for power in range(3)]
-        return loss, torch.stack(sums)
+        in_order = batch.get("in_order", torch.zeros(len(predicted), dtype=torch.bool))[batch["predicted"].any(1)]
+        readings = (each[~in_order], each[in_order], lengths.detach().cpu().double())
+        return loss, torch.stack([(part**power).sum() for part in readings for power in range(3)])
 
     def _token_losses(self, module: Any, batch: Batch) -> Tensor:
         fields = {name: batch[name].to(self.device) for name in FIELDS if name in batch}
@@ -240,11 +257,20 @@ class _Run:
             setattr(self.model.config, TRAINED, ordered)
         if self.rank == 0:
             checkpoints.save(
-                self.checkpoints, step, self.model, self.tokenizer, self.optimizers, self.recipe, self.recipe.run.keep
+                self.checkpoints,
+                step,
+                self.model,
+                self.tokenizer,
+                self.optimizers,
+                self.recipe,
+                self.recipe.run.keep,
+                self.length_head,
             )
         self._wait()
 
     def _export(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+        if self.length_head is not None:
+            self.length_head.save(folder)
         (folder / "recipe.json").write_text(json.dumps(self.recipe.to_dict(), indent=2))

@@ -1,0 +1,107 @@
+"""`anyorder evaluate translation`: BLEU, chrF, stutter and time against the number of steps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anyorder.cli.common import JsonOption, ModelOptions, OverwriteOption, command, load_model, print_json, progress
+from anyorder.errors import AnyorderError
+from anyorder.files.disk import check_output
+from anyorder.stats import to_json
+from anyorder.studies.options import TranslationOptions
+
+if TYPE_CHECKING:
+    from anyorder.studies.target_dependence import TargetDependence
+    from anyorder.studies.translation import Quality
+
+_EPILOG = "Example: anyorder evaluate translation --model MODEL --data test.tsv --steps 1,2,4,8 --out docs/results"
+
+
+def translation(
+    options: TranslationOptions,
+    model: ModelOptions,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for translation.json, .md and .png, and all translations.")
+    ] = None,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """How well a model trained on pairs translates in few steps, beside writing left to right with the same weights."""
+    from anyorder.studies.translation import read_pairs, signatures, study, systems
+
+    if out is not None:
+        if not out.parent.is_dir():
+            raise AnyorderError(f"no folder {out.parent} to write into: create it first")
+        out.mkdir(exist_ok=True)
+        check_output(out / "translation.json", overwrite=overwrite)
+    pairs = read_pairs(str(options.data), options.columns, options.limit)
+    several = systems(options.names, options.numbers, options.beams, options.seed)
+    settings: dict[str, Any] = {**asdict(options), "data": options.data.name, "signatures": signatures()}
+    lm = load_model(model)
+    settings["model"] = lm.name
+    other = None if options.baseline is None else load_model(replace(model, model=options.baseline))
+    rows: list[Quality] = []
+    texts: dict[str, list[str]] = {}
+    depends: TargetDependence | None = None
+    interrupted = False
+    with progress() as bar:
+        task = bar.add_task("starting", total=len(several) + (options.dependence > 0))
+        try:
+            for row, found in study(
+                lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other,
+                progress=lambda what: bar.update(task, description=what),
+            ):  # fmt: skip
+                rows.append(row)
+                texts[f"{row.way} {row.steps or 'all'} {row.lengths}"] = [one.text for one in found]
+                bar.advance(task)
+            if options.dependence:
+                from anyorder.studies.target_dependence import target_dependence
+
+                bar.update(task, description="dependence")
+                depends = target_dependence(lm, pairs, options.dependence, options.seed)
+        except KeyboardInterrupt:
+            interrupted = True
+    result: dict[str, Any] = {"rows": [row.to_dict() for row in rows], "settings": settings}
+    if depends is not None:
+        result["dependence"] = depends.to_dict()
+    if out is not None and rows:
+        _write(out, rows, {**result, "texts": texts})
+    if as_json:
+        print_json(result)
+    else:
+        _print(rows, depends)
+    if interrupted:
+        print(f"anyorder: interrupted, {len(rows)} rows finished", file=sys.stderr)
+        raise typer.Exit(130)
+
+
+def _print(rows: list[Quality], depends: TargetDependence | None) -> None:
+    from rich.console import Console
+
+    from anyorder.show.translation import translation_table
+
+    Console().print(translation_table(rows))
+    if depends is not None:
+        for name, value in depends.to_dict().items():
+            if isinstance(value, dict):
+                print(f"{name.replace('_', ' ')}: {value['value']:.3f} ± {value['standard_error']:.3f}")
+
+
+def _write(out: Path, rows: list[Quality], result: dict[str, Any]) -> None:
+    from anyorder.show.translation import plot_translation, translation_markdown
+
+    text = json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
+    (out / "translation.json").write_text(text + "\n", encoding="utf-8")
+    (out / "translation.md").write_text(translation_markdown(rows) + "\n", encoding="utf-8")
+    plot_translation(rows, out / "translation.png")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the evaluate group."""
+    command(app, "translation", epilog=_EPILOG)(translation)

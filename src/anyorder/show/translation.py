@@ -1,0 +1,62 @@
+"""The study of translation as a table and as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anyorder.show.figure import FONT, new_figure, save_figure
+from anyorder.studies.translation import BASELINE, Quality
+
+HEADINGS = ("way", "steps", "lengths", "BLEU", "chrF", "BLEU behind", "stutter %", "ms")
+
+
+def cells(row: Quality) -> tuple[str, ...]:
+    """A row of the table."""
+    steps = "one per token" if row.steps is None else str(row.steps)
+    behind = "" if row.way == BASELINE else f"{row.behind:.1f}"
+    figures = (
+        f"{row.bleu:.1f}",
+        f"{row.chrf.value:.1f}",
+        behind,
+        f"{100 * row.stutter:.2f}",
+        f"{1000 * row.seconds:.0f}",
+    )
+    return (row.way, steps, str(row.lengths), *figures)
+
+
+def translation_table(rows: Sequence[Quality]) -> Any:
+    """For a terminal."""
+    from rich.table import Table
+
+    table = Table(*HEADINGS, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*cells(row))
+    return table
+
+
+def translation_markdown(rows: Sequence[Quality]) -> str:
+    """For a page."""
+    lines = [HEADINGS, tuple("---" for _ in HEADINGS), *map(cells, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def plot_translation(rows: Sequence[Quality], path: Path) -> None:
+    """BLEU and stutter against steps, a line for each way and number of lengths; left to right is level."""
+    figure, axes = new_figure(columns=2, width=4.0)
+    fields = (("BLEU", lambda r: r.bleu.value), ("stutter beyond the references, %", lambda r: 100 * r.stutter))
+    for axis, (label, value) in zip(axes, fields, strict=True):
+        for way, lengths in dict.fromkeys((row.way, row.lengths) for row in rows):
+            mine = [row for row in rows if (row.way, row.lengths) == (way, lengths)]
+            name = f"{way}, {lengths} length{'s' * (lengths > 1)}"
+            if way == BASELINE:
+                axis.axhline(value(mine[0]), color="0.6", ls=":", label=name)
+                continue
+            mine = [row for row in mine if row.steps is not None]
+            axis.plot([row.steps for row in mine], [value(row) for row in mine], marker="o", ms=4, lw=1.2, label=name)
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel("steps")
+        axis.set_ylabel(label)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=FONT, loc="outside lower center", ncols=3)
+    save_figure(figure, path)

@@ -1,0 +1,64 @@
+"""Distillation: the targets of a recipe's pairs rewritten by another model, as few-step translation usually has it.
+
+People translate one sentence in many ways; a model that writes several words at once cannot mix them. What one model
+wrote has fewer modes to confuse (Kim and Rush 2016; Ghazvininejad et al. 2019).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyorder.errors import AnyorderError
+from anyorder.files.columns import rows
+from anyorder.files.journal import Results, windows
+from anyorder.tasks.options import TranslateOptions
+from anyorder.tasks.translate import translate
+from anyorder.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from anyorder.tasks.lm import MaskedLM
+
+WINDOW = 256  # sources translated and written together
+# One word after the other: the teacher's best, since a student can only be as good.
+TEACHING = TranslateOptions(sampler="any-order", order="left-to-right", lengths=3)
+
+
+def distilled(
+    recipe: Recipe, data_dir: Path | None, teacher: MaskedLM, progress: Callable[[int], None] = lambda done: None
+) -> Recipe:
+    """``recipe`` with its files replaced by their sources and what ``teacher`` writes for them.
+
+    They lie in ``distilled/`` of the run's folder, as JSON lines; a killed run goes on with them.
+    """
+    if not recipe.data.columns:
+        raise AnyorderError("--distill rewrites the targets of pairs: name their columns with data.columns")
+    folder = Path(recipe.output) / "distilled"
+    folder.mkdir(parents=True, exist_ok=True)
+    files, done = [], 0
+    for name in recipe.data.files:
+        path = folder / f"{Path(name).name.split('.')[0]}.jsonl"
+        given = str(data_dir / name if data_dir else name)
+        sources = [pair[0] for pair in rows(given, recipe.data.columns) if all(pair)]
+        results = Results(path, {"teacher": teacher.name}, _same)
+        texts = iter(sources)
+        results.resume(texts, WINDOW, len(sources))
+        for window in windows(texts, WINDOW):
+            found = translate(teacher, window, TEACHING, first=results.written + 1)
+            lines = [{"source": one.source, "target": one.text} for one in found]
+            results.write([json.dumps(line, ensure_ascii=False) for line in lines])
+            progress(done + results.written)
+        results.finish()
+        done += results.written
+        files.append(str(path.resolve()))
+    return replace(recipe, data=replace(recipe.data, files=tuple(files), columns=("source", "target")))
+
+
+def _same(line: str, text: str) -> bool:
+    try:
+        return bool(json.loads(line)["source"] == text)
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return False

@@ -1,0 +1,136 @@
+"""`anyorder translate`, `evaluate translation` and `train --distill` from the shell."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anyorder.cli import files
+from running import anyorder
+from tiny import tiny_translator
+
+TEXTS = ["der hund", "die tür ist rot", "", "guten tag!", "das alte haus", "ja"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(tiny_translator(tmp_path_factory.mktemp("translator")))
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, model):
+    def call(*arguments):
+        return anyorder(monkeypatch, capsys, *arguments, "--model", model)
+
+    return call
+
+
+def test_a_text_in_several_numbers_of_steps(command):
+    status, out, err = command("translate", "der hund", "--steps", "1,2", "--trace", "--lengths", "2", "--must", "dog")
+    assert (status, err) == (0, "")
+    assert "   0  _" in out
+    assert out.count("  or  ") == 2 * 5  # two lengths, three places each, for two numbers of steps, less the best
+    status, out, _ = command("translate", "der hund", "--steps", "1,2", "--json", "--must", "dog")
+    rows = json.loads(out)
+    assert [row["steps"] for row in rows] == [1, 2]
+    assert all(row["text"].split().count("dog") == 1 for row in rows)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "WINDOW", 2)
+    texts, whole, part = tmp_path / "texts.txt", tmp_path / "whole.jsonl", tmp_path / "part.jsonl"
+    texts.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    drawn = ("--draw", "--seed", "3", "--lengths", "2", "--sampler", "parallel", "--steps", "2")
+    assert command("translate", "--file", str(texts), "--out", str(whole), *drawn)[0] == 0
+    rows = [json.loads(line) for line in whole.read_text(encoding="utf-8").splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    assert rows[2]["translation"] == ""
+
+    import anyorder.tasks.translate as task
+
+    real, calls = task.translate, []
+
+    def killed(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(task, "translate", killed)
+    assert command("translate", "--file", str(texts), "--out", str(part), *drawn)[0] == 130
+    assert part.read_bytes() != whole.read_bytes()
+    monkeypatch.setattr(task, "translate", real)
+    assert command("translate", "--file", str(texts), "--out", str(part), "--resume", *drawn)[0] == 0
+    assert part.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["translate", " "], "the source is empty"),
+        (["translate"], "give either a text or --file"),
+        (["translate", "haus " * 60], "takes 242 of the model's 128 tokens"),
+        (["translate", "haus", "--must", "日本"], "cannot represent '日本'"),
+        (["translate", "haus", "--steps", "none"], "whole numbers from 1"),
+        (["translate", "haus", "--block", "3"], "no --block"),
+        (["translate", "--file", "texts.txt", "--steps", "1,2"], "one number of steps"),
+        (["translate", "--file", "nowhere.txt"], "nowhere.txt"),
+        (["evaluate", "translation", "--data", "one.tsv"], "no column 2: put a tab"),
+        (["evaluate", "translation", "--data", "nowhere.tsv"], "nowhere.tsv"),
+        (["evaluate", "translation", "--data", "two.tsv", "--ways", "magic"], "magic"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(command, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("haus\n")
+    Path("one.tsv").write_text("haus\n")
+    Path("two.tsv").write_text("haus\thouse\n")
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_the_study_with_its_files(command, tmp_path):
+    (tmp_path / "test.tsv").write_text("der hund\tthe dog is red\ndas haus\tthe old house\n")
+    status, out, err = command(
+        "evaluate", "translation", "--data", str(tmp_path / "test.tsv"), "--steps", "1,2", "--ways",
+        "refine,adaptive-source", "--resamples", "10", "--dependence", "1", "--out", str(tmp_path / "out"), "--json",
+    )  # fmt: skip
+    assert status == 0, err
+    result = json.loads(out)
+    assert [(row["way"], row["steps"]) for row in result["rows"]] == [
+        ("left-to-right", None), ("refine", 1), ("refine", 2), ("adaptive-source", 1), ("adaptive-source", 2),
+    ]  # fmt: skip
+    assert result["settings"]["signatures"]["BLEU"].startswith("nrefs:1|case:mixed")
+    depends = result["dependence"]
+    assert depends["texts"] == 1
+    assert depends["given_source"]["value"] > 0
+    assert -1 <= depends["attention"]["value"] <= 1
+    assert (tmp_path / "out" / "translation.png").stat().st_size > 1000
+    assert (tmp_path / "out" / "translation.md").read_text().count("\n") == 7
+    assert len(json.loads((tmp_path / "out" / "translation.json").read_text())["texts"]["refine 2 1"]) == 2
+
+
+def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model):
+    (tmp_path / "pairs.tsv").write_text("der hund\tthe dog\ndas haus\tthe house\n")
+    (tmp_path / "recipe.yaml").write_text(
+        f"output: {tmp_path / 'run'}\n"
+        "data: {files: [pairs.tsv], columns: [1, 2], length: 64, holdout: 0, pack: true}\n"
+        f"tokenizer: {{path: {model}}}\n"
+        "model: {kind: bert, hidden_size: 8, layers: 1, heads: 1, intermediate: 8}\n"
+        "optim: {steps: 1, batch: 1, micro_batch: 1, warmup: 1}\n"
+    )
+    status, _, err = anyorder(
+        monkeypatch, capsys, "train", str(tmp_path / "recipe.yaml"), "--data-dir", str(tmp_path), "--distill", model,
+        "--quiet",
+    )  # fmt: skip
+    assert status == 0, err
+    lines = (tmp_path / "run" / "distilled" / "pairs.jsonl").read_text().splitlines()
+    import anyorder as package
+
+    lm = package.load(model)
+    wanted = lm.translate(["der hund", "das haus"], sampler="any-order", order="left-to-right", lengths=3)
+    assert [json.loads(line)["target"] for line in lines] == [one.text for one in wanted]
+    recipe = json.loads((tmp_path / "run" / "final" / "recipe.json").read_text())
+    assert recipe["data"]["columns"] == ["source", "target"]

@@ -1,0 +1,64 @@
+"""The study of translation on a language pair whose answers are known."""
+
+import pytest
+
+from anyorder.errors import AnyorderError
+from anyorder.studies.options import TranslationOptions
+from anyorder.studies.translation import BASELINE, Pairs, read_pairs, study, systems
+from toy_language import LENGTHS, toy_lm
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return toy_lm()
+
+
+def test_every_way_is_measured_beside_left_to_right(lm):
+    sources = [*LENGTHS] * 2
+    references = [lm.translate(s, sampler="any-order", order="left-to-right").text for s in sources]
+    ways = ["refine-repair", "parallel", "parallel-pairs", "gibbs"]
+    rows = [row for row, _ in study(lm, Pairs(tuple(sources), tuple(references)),
+                                    systems(ways, [1, 2], [1, 2], seed=0), resamples=20)]  # fmt: skip
+    first = rows[0]
+    assert (first.way, first.steps, first.stutter) == (BASELINE, None, 0.0)
+    assert first.chrf.value == 100
+    assert first.behind.to_dict() == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert {row.way for row in rows} == {BASELINE, *ways}
+    # parallel at one token per step is not confined to the steps asked for
+    assert sum(row.steps is None for row in rows) == 2 + 2
+    for row in rows:
+        assert row.bleu.low <= row.bleu.high
+        assert row.seconds > 0
+        assert row.passes >= 1
+
+
+def test_stutter_is_beyond_the_references(lm):
+    pairs = Pairs(("hund",), ("the the dog",))
+    (row, found) = next(study(lm, pairs, systems([], [1], [1], 0), resamples=0))
+    mine = [a == b for a, b in zip(found[0].tokens, found[0].tokens[1:], strict=False)]
+    assert row.stutter == pytest.approx(sum(mine) / len(mine) - 1 / 2)
+
+
+def test_pairs_are_spread_evenly(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"s{i}\tt{i}\n" for i in range(10)) + "empty\t\n")
+    assert read_pairs(str(tmp_path / "a.tsv"), "1,2", 3).sources == ("s0", "s3", "s6")
+    (tmp_path / "b.tsv").write_text("\n")
+    with pytest.raises(AnyorderError, match="holds no pairs"):
+        read_pairs(str(tmp_path / "b.tsv"), "1,2", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"steps": "0"}, "from 1"),
+        ({"ways": "magic"}, "magic"),
+        ({"columns": "1"}, "are two"),
+        ({"lengths": "x"}, "from 1"),
+    ],
+)
+def test_what_is_refused_before_any_work(tmp_path, options, said):
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    with pytest.raises(AnyorderError, match=said):
+        TranslationOptions(data=tmp_path / "a.tsv", **options)
+    with pytest.raises(AnyorderError, match="there is no file"):
+        TranslationOptions(data=tmp_path / "none.tsv")
