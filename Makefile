@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SAMPLE := The old man opened the ___ and walked into the ___.
 
-.PHONY: demo serve test lint types bench browser clean
+.PHONY: demo serve test lint types bench browser docs outputs wheel clean
 
 # The stamps make a second run start at once: pip runs again only when the project's own pins change.
 .venv/installed: pyproject.toml constraints-cpu.txt
@@ -51,6 +51,25 @@ browser:
 
 bench: .venv/installed-bench
 	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# The site, into build/site: strict, so a link that leads nowhere is an error. `make test` builds it too.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The outputs and figures that the pages show, made anew; MODELS is a folder of models that are not in the package.
+outputs: .venv/installed-dev
+	$(BIN)/python docs/tools/figures.py
+	$(BIN)/python docs/tools/regenerate.py $(if $(MODELS),--models $(MODELS))
+
+# What a user gets: a wheel, installed alone into an empty environment, at work without the repository.
+wheel: .venv/installed-dev
+	rm -rf build/lib build/wheel build/empty
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/pip install --quiet --disable-pip-version-check -c constraints-cpu.txt build/wheel/*.whl
+	cd build/empty && bin/python -I ../../.ci/smoke.py ../wheel/*.whl
+	build/empty/bin/pip install --quiet --dry-run --disable-pip-version-check -c constraints-cpu.txt \
+	  "anyorder[all] @ file://$$(ls $(CURDIR)/build/wheel/*.whl)"
 
 clean:
 	rm -rf .venv artefacts build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

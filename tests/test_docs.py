@@ -1,7 +1,6 @@
 """Every command and every line of Python shown in README and docs runs, as shown, with the bundled model."""
 
 import lzma
-import re
 import shlex
 from pathlib import Path
 
@@ -10,8 +9,10 @@ from transformers import BertTokenizer
 from typer.testing import CliRunner
 
 import anyorder
+import pages
 from anyorder.cli import app
 from anyorder.models.build import build
+from remote_code import remote_checkpoint
 from tiny import SPECIAL, tiny_model, tiny_translator
 
 ROOT = Path(__file__).parent.parent
@@ -26,29 +27,43 @@ SHORTER = {
     "evaluate latency": "--texts 2 --length 8 --steps 2",
     "evaluate translation": "--steps 2 --lengths 1 --limit 1 --resamples 2",
     "evaluate pairwise": "--examples 2 --each 2 --model sapiens_vh",
-    "evaluate perplexity": "--finetune-steps 1 --limit 2 --length 12 --samples 2",
+    "evaluate perplexity": "--limit 2 --length 12 --samples 2",
     "train": "--quiet --set optim.steps=1 --set optim.batch=2 --set optim.micro_batch=2 --set model.layers=1 "
     "--set tokenizer.vocab_size=300 --set data.holdout=0.1 --set data.min_tokens=2 --set run.evaluate_blocks=2",
 }
 
 
 def blocks(page, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [b.body for b in pages.blocks(page.read_text(encoding="utf-8")) if b.language == language and not b.title]
 
 
 def commands(page):
-    lines = "".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
-    return [line for line in lines if line.startswith("anyorder ")]
+    return pages.commands("".join(blocks(page, "bash")))
 
 
 @pytest.fixture(scope="module")
-def gpt(tmp_path_factory):
-    """A causal model of random weights: what a judge says does not matter here, only that it is asked."""
+def english(tmp_path_factory):
+    """A causal model and a BERT of random weights: what they say does not matter here, only that they are asked."""
     tokenizer = anyorder.load().tokenizer
-    folder = tmp_path_factory.mktemp("gpt")
+    folder = tmp_path_factory.mktemp("english")
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "intermediate": 32, "max_length": 128}
-    build("gpt2", vocab_size=len(tokenizer), pad_id=tokenizer.pad_token_id, **sizes).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    for name, kind in {"GPT": "gpt2", "bert-base-cased": "bert"}.items():
+        model = build(kind, vocab_size=len(tokenizer), pad_id=tokenizer.pad_token_id, **sizes)
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    """Models of residues and of atoms as they are published, with vocab.txt alone; LLaDA's kind with its own code."""
+    folder = tmp_path_factory.mktemp("letters")
+    atoms = [*"()=#-+.:/@123", ">>", *"BCNOSPFIc", "Cl", "Br", "[Te]"]
+    for name, family, vocab in (("AntiBERTy", "bert", "ACDEFGHIKLMNPQRSTVWY"), ("rxn-albert", "albert", atoms)):
+        entries = [*SPECIAL, *vocab]
+        tiny_model(family, vocab_size=len(entries), max_position_embeddings=128).save_pretrained(folder / name)
+        (folder / name / "vocab.txt").write_text("".join(f"{entry}\n" for entry in entries))
+    remote_checkpoint(folder / "llada")
     return folder
 
 
@@ -71,10 +86,11 @@ def translator(tmp_path_factory):
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, gpt, protein, translator):
-    """A folder with the files the docs' commands name."""
+def workplace(tmp_path, monkeypatch, english, letters, protein, translator):
+    """A folder with the files the docs' commands name, and small random models under the names of the real ones."""
     (tmp_path / "texts.txt").write_text("The cat sat on the mat.\n\nThe sea was calm.\n")
     (tmp_path / "blanks.txt").write_text("The ___ sat on the mat.\n\nThe ___ was ___.\n")
+    (tmp_path / "held-out.txt").write_text(STORY)
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "docs" / "results").mkdir(parents=True)
@@ -87,24 +103,33 @@ def workplace(tmp_path, monkeypatch, gpt, protein, translator):
     (tmp_path / "test.tsv").write_text(pairs)
     (tmp_path / "pairs" / "train.tsv.xz").write_bytes(lzma.compress((8 * pairs).encode()))
     (tmp_path / "TRANSLATOR").symlink_to(translator)
-    (tmp_path / "GPT").symlink_to(gpt)
+    for model in (*english.iterdir(), letters / "AntiBERTy", letters / "rxn-albert"):
+        (tmp_path / model.name).symlink_to(model)
     (tmp_path / "sapiens_vh").symlink_to(protein)
+    (tmp_path / "GSAI-ML").mkdir()
+    (tmp_path / "GSAI-ML" / "LLaDA-8B-Base").symlink_to(letters / "llada")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands(page, workplace):
-    """A page's commands in their order: one may use what those before it made."""
+    """A page's commands in their order: one may use what those before it made, and the files the page shows."""
+    pages.write_files(page.read_text(encoding="utf-8"), workplace)
     for command in commands(page):
         words = shlex.split(command)[1:]
         words += shlex.split(SHORTER.get(words[0], "") + SHORTER.get(" ".join(words[:2]), ""))
+        words += ["--finetune-steps", "1"] if "--finetune-steps" in words else []
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT)))
 def test_python(page, workplace, capsys):
+    """A page's blocks in their order; one may use the names of those before it."""
+    pages.write_files(page.read_text(encoding="utf-8"), workplace)
+    names = {}
     for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), {})
+        exec(compile(block, page.name, "exec"), names)
     assert capsys.readouterr().out
