@@ -85,7 +85,10 @@ export function scoreView(panel) {
 }
 
 /** @param {Score} score */
-const perplexity = (score) => Math.exp(-score.log_prob / Math.max(1, score.tokens)).toPrecision(3);
+function perplexity(score) {
+  const value = Math.exp(-score.log_prob / Math.max(1, score.tokens));
+  return value < 100 ? value.toPrecision(3) : Math.round(value).toLocaleString("en");
+}
 
 /** The class of a surprisal, in steps of about an order of magnitude. @param {number} logProb */
 const surprise = (logProb) => `s${[2, 5, 8].filter((edge) => -logProb >= edge).length}`;
