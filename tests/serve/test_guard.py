@@ -68,12 +68,18 @@ def test_an_origin_that_was_named_may(serving):
         ServeOptions(cors="*")
 
 
-def test_every_answer_has_its_headers_and_tells_nothing_of_the_inside(client):
-    for answer in (client.get("/health"), client.get("/nothing"), client.post("/fill", content=b"{")):
+def test_every_answer_has_its_headers_and_tells_nothing_of_the_inside(client, tiny_lm):
+    assert "/" in tiny_lm.name  # the model is a folder; its path stays in the server
+    for answer in (
+        client.get("/health"),
+        client.get("/v1/models"),
+        client.get("/nothing"),
+        client.post("/fill", content=b"{"),
+    ):
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
-        assert not any(word in answer.text for word in ("Traceback", "site-packages", ".py", "uvicorn"))
+        assert not any(word in answer.text for word in ("Traceback", "site-packages", ".py", "uvicorn", tiny_lm.name))
 
 
 def test_an_error_inside_is_a_sentence(server, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -24,6 +26,8 @@ from anyorder.tasks.lm import MaskedLM
 
 def make_app(lm: MaskedLM, settings: ServeOptions = ServeOptions()) -> FastAPI:
     """The application that serves ``lm``."""
+    if Path(lm.name).is_dir():
+        lm = replace(lm, name=Path(lm.name).resolve().name)  # no answer names a path of this machine
     pace = Pace()
     metrics = Metrics(lambda: engine.waiting)
     engine = Engine(Worker(lm, pace, metrics), pace, most_waiting=settings.queue)
