@@ -22,7 +22,7 @@ def test_every_way_is_measured_beside_left_to_right(lm):
     first = rows[0]
     assert (first.way, first.steps, first.stutter) == (BASELINE, None, 0.0)
     assert first.chrf.value == 100
-    assert first.behind.to_dict() == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert first.ahead.to_dict() == {"value": 0.0, "low": 0.0, "high": 0.0}
     assert {row.way for row in rows} == {BASELINE, *ways}
     # parallel at one token per step is not confined to the steps asked for
     assert sum(row.steps is None for row in rows) == 2 + 2

@@ -9,17 +9,17 @@ from typing import Any
 from anyorder.show.figure import FONT, new_figure, save_figure
 from anyorder.studies.translation import BASELINE, Quality
 
-HEADINGS = ("way", "steps", "lengths", "BLEU", "chrF", "BLEU behind", "stutter %", "ms")
+HEADINGS = ("way", "steps", "lengths", "BLEU", "chrF", "ahead", "stutter %", "ms")
 
 
 def cells(row: Quality) -> tuple[str, ...]:
     """A row of the table."""
-    steps = "one per token" if row.steps is None else str(row.steps)
-    behind = "" if row.way == BASELINE else f"{row.behind:.1f}"
+    steps = "all" if row.steps is None else str(row.steps)  # one per token
+    ahead = "" if row.way == BASELINE else f"{row.ahead:.1f}"
     figures = (
         f"{row.bleu:.1f}",
         f"{row.chrf.value:.1f}",
-        behind,
+        ahead,
         f"{100 * row.stutter:.2f}",
         f"{1000 * row.seconds:.0f}",
     )
@@ -31,6 +31,7 @@ def translation_table(rows: Sequence[Quality]) -> Any:
     from rich.table import Table
 
     table = Table(*HEADINGS, box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*cells(row))
     return table

@@ -37,7 +37,7 @@ class Quality:
     sentences: int
     bleu: Interval
     chrf: Interval
-    behind: Interval  # BLEU minus that of left to right with as many lengths, on the same resampled sentences
+    ahead: Interval  # BLEU minus that of left to right with as many lengths, on the same resampled sentences
     stutter: float  # tokens equal to their left neighbour, as a share, beyond that of the references
     seconds: float
     passes: float  # rows of the model for one target
@@ -45,7 +45,7 @@ class Quality:
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
         found = asdict(self)
-        return found | {name: getattr(self, name).to_dict() for name in ("bleu", "chrf", "behind")}
+        return found | {name: getattr(self, name).to_dict() for name in ("bleu", "chrf", "ahead")}
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def study(
                 sentences=len(found),
                 bleu=interval(bleu.of(), mine),
                 chrf=interval(chrf.of(), letters),
-                behind=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
+                ahead=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
                 stutter=adjacent_repeats([one.tokens for one in found]) - natural,
                 seconds=seconds,
                 passes=sum(one.passes for one in found) / len(found),
