@@ -37,7 +37,6 @@ class RelativeBertConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Register the model classes too: whoever makes a configuration is about to ask for a model."""
-        import anyorder.models.relative  # noqa: F401  (registers itself with AutoModelForMaskedLM)
-        import anyorder.models.relative_heads  # noqa: F401  (with the Auto classes of the other heads)
+        import anyorder.models.relative_heads  # noqa: F401  (it and what it builds on register with the Auto classes)
 
         super().__post_init__(**kwargs)

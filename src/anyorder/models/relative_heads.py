@@ -32,11 +32,11 @@ class RelativeBertForSequenceClassification(Eager, BertForSequenceClassification
     def __init__(self, config: RelativeBertConfig) -> None:
         # Past BertForSequenceClassification's own constructor, which would build a plain BERT first.
         super(BertForSequenceClassification, self).__init__(config)
-        self.num_labels = config.num_labels
+        self.num_labels = int(config.num_labels or 2)
         self.bert = RelativeBertModel(config, add_pooling_layer=True)
         rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(rate)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, self.num_labels)
         self.post_init()
 
     def forward(
@@ -62,9 +62,9 @@ class RelativeBertForQuestionAnswering(Eager, BertForQuestionAnswering):
 
     def __init__(self, config: RelativeBertConfig) -> None:
         super(BertForQuestionAnswering, self).__init__(config)  # as above
-        self.num_labels = config.num_labels
+        self.num_labels = int(config.num_labels or 2)
         self.bert = RelativeBertModel(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, config.num_labels)
+        self.qa_outputs = nn.Linear(config.hidden_size, self.num_labels)
         self.post_init()
 
 
