@@ -29,6 +29,11 @@ def run(*args: object) -> str:
     return result.stdout
 
 
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "REPLICATES", 100)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data, and two tiny models."""
@@ -80,11 +85,11 @@ def test_bad_input_is_one_line(args: list[str], says: str, place: Path, monkeypa
 def arguments(place: Path, out: Path, *more: object) -> list[object]:
     models = ["--models", f"bert={place / 'bert'}", f"u-pmlm-r={place / 'relative'}"]
     return ["evaluate", "understanding", *models, "--tasks", "cola,squad2", "--data-dir", place, "--epochs", 1,
-            "--lr", 3e-3, "--batch", 16, "--seeds", 1, "--train-limit", 24, "--multi-task", "--out", out, *more]  # fmt: skip
+            "--lr", 3e-3, "--batch", 16, "--seeds", 1, "--train-limit", 24,
+            "--multi-task", "--out", out, *more]  # fmt: skip
 
 
 def test_the_table_killed_and_resumed_is_the_same(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "REPLICATES", 40)
     whole = json.loads(run(*arguments(place, tmp_path / "whole", "--json")))
     cells = [json.loads(line) for line in (tmp_path / "whole" / "cells.jsonl").read_text().splitlines()[1:]]
     models, tasks = ["bert", "u-pmlm-r"], ["cola", "squad2"]

@@ -44,13 +44,13 @@ def learned(data: Path, bert: str) -> dict[str, Learned]:
 
 
 def test_a_separable_task_is_learnt_to_100_percent(learned: dict[str, Learned]) -> None:
-    (row,) = learned["sst2"].metrics()
+    (row,) = learned["sst2"].metrics
     assert (row["metric"], row["value"], row["low"], row["high"]) == ("accuracy", 100, 100, 100)
     assert (row["baseline"], row["examples"], row["train"], row["cut"]) == (50, 24, 96, 0)
 
 
 def test_spans_and_no_answers_are_learnt_to_100_percent(learned: dict[str, Learned]) -> None:
-    exact, f1 = learned["squad2"].metrics()
+    exact, f1 = learned["squad2"].metrics
     assert (exact["metric"], f1["metric"]) == ("exact", "f1")
     assert exact["value"] == f1["value"] == 100
     assert exact["baseline"] == pytest.approx(100 / 3)  # what answering nothing gives
@@ -88,7 +88,7 @@ def test_other_families_learn_too_and_load_in_a_pipeline(
 ) -> None:
     model = toy_checkpoint(tmp_path / "a", family)
     done = learn(read_job("rte", options(data)), str(model), options(data), seed=0)
-    assert done.metrics()[0]["value"] == 100
+    assert done.metrics[0]["value"] == 100
     done.save(tmp_path / "b", {})
     classify = pipeline("text-classification", model=str(tmp_path / "b"))
     assert classify({"text": "the old man", "text_pair": "the sun on the river"})["label"] == "entailment"
@@ -106,13 +106,13 @@ def test_xlnet_and_gpt_fine_tune(data: Path, tmp_path: Path) -> None:
         tiny_tokenizer().save_pretrained(tmp_path / kind)
         for task in ("sst2", "squad2"):
             done = learn(read_job(task, few), str(tmp_path / kind), few, seed=0)
-            assert 0 <= done.metrics()[0]["value"] <= 100
+            assert 0 <= done.metrics[0]["value"] <= 100
 
 
 def test_regression(data: Path, bert: str, tmp_path: Path) -> None:
     settings = options(data, epochs=14)
     done = learn(read_job("stsb", settings), bert, settings, seed=0)
-    pearson, spearman = done.metrics()
+    pearson, spearman = done.metrics
     assert (pearson["metric"], spearman["metric"]) == ("pearson", "spearman")
     assert pearson["value"] > 70
     assert pearson["baseline"] == 0

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from anyorder.cli.common import JsonOption, OverwriteOption, command, count, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.errors import choose
+from anyorder.files.disk import check_folder
 from anyorder.studies.options import FinetuneOptions
 
 _EPILOG = "Example: anyorder finetune mrpc --model bert-base-cased --data-dir glue --out runs/mrpc"
@@ -32,12 +33,10 @@ def finetune(
     The folder is an ordinary checkpoint of AutoModelForSequenceClassification (or -QuestionAnswering) that a pipeline
     loads, with predictions.jsonl and metrics.json beside.
     """
-    from anyorder.errors import choose
     from anyorder.studies.understanding.tasks import NAMES
 
     choose(task, NAMES, "task")
-    if out.exists() and not overwrite and (not out.is_dir() or any(out.iterdir())):
-        raise AnyorderError(f"{out} exists: replace it with --overwrite, or choose another name")
+    check_folder(out, overwrite=overwrite)
     from anyorder.studies.understanding.learning import learn, read_job
 
     job = read_job(task, options)
@@ -53,9 +52,9 @@ def finetune(
     settings = {"task": task, **{k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()}}
     learned.save(out, settings)
     if json:
-        print_json({"rows": learned.metrics(), "settings": settings})
+        print_json({"rows": learned.metrics, "settings": settings})
     else:
-        _print(learned.metrics(), learned.seconds, out)
+        _print(learned.metrics, learned.seconds, out)
 
 
 def _print(rows: list[dict[str, Any]], seconds: float, out: Path) -> None:

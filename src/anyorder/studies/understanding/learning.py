@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from anyorder.errors import choose
+from anyorder.errors import AnyorderError, choose
 from anyorder.files.disk import atomically
 from anyorder.metrics.bootstrap import bootstrap
 from anyorder.models.task_heads import WithHead
@@ -26,6 +28,8 @@ from anyorder.studies.understanding.training import Report, fit
 def read_job(task: str, options: LearningOptions) -> Labels | Spans:
     """The data of a task."""
     choose(task, NAMES, "task")
+    if find_spec("accelerate") is None:  # which transformers' Trainer asks for, after all has been read
+        raise AnyorderError("fine-tuning needs accelerate: pip install 'anyorder[understand]'")
     return Spans.read(options) if task == SQUAD else Labels.read(task, options)
 
 
@@ -38,6 +42,7 @@ class Learned:
     predictions: list[dict[str, Any]]
     seconds: float
 
+    @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """Each metric in percent, with its 95 % interval over the examples and the baseline beside."""
         return [
@@ -63,7 +68,7 @@ class Learned:
             self.ready.tokenizer.save_pretrained(place)
             lines = [json.dumps(to_json(one), ensure_ascii=False) for one in self.predictions]
             (place / "predictions.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-            said = to_json({"rows": self.metrics(), "settings": settings})
+            said = to_json({"rows": self.metrics, "settings": settings})
             (place / "metrics.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
 
         atomically(folder, write)
