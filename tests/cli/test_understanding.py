@@ -130,6 +130,8 @@ def test_the_table_killed_and_resumed_is_the_same(place: Path, tmp_path: Path, m
     assert "difference" in shown
     with pytest.raises(AnyorderError, match="was begun with lr"):
         run(*arguments(place, tmp_path / "cut", "--resume", "--lr", 1e-3))
+    with pytest.raises(AnyorderError, match="learnt cola, squad2 together: repeat"):
+        run(*arguments(place, tmp_path / "cut", "--resume", "--tasks", "cola"))
     with pytest.raises(AnyorderError, match="give the other model another name"):
         run(*[str(a).replace("/bert", "/relative") for a in arguments(place, tmp_path / "cut", "--resume")])
 

@@ -127,7 +127,7 @@ def test_a_seed_fixes_everything(data: Path, bert: str) -> None:
     few = options(data, epochs=1, train_limit=48)
     job = read_job("sst2", few)
     state = torch.random.get_rng_state()
-    one, two, other = (learn(job, bert, few, seed=seed) for seed in (3, 3, 4))
+    one, two, other = (learn(job, bert, few, seed=seed) for seed in (2**40, 2**40, 4))
     assert one.predictions == two.predictions
     assert one.predictions != other.predictions
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +81,7 @@ def run_cells(
     models: Mapping[str, str], options: UnderstandingOptions, journal: Journal, progress: Progress | None = None
 ) -> None:
     """Fill ``journal`` with every cell it lacks."""
-    for record in journal.records:
-        known = models.get(record["model"].removesuffix(STAR))
-        if known not in (None, record["path"]):
-            raise AnyorderError(
-                f"{journal.path} was begun with {record['model']} from {record['path']}, not {known}: give the other "
-                "model another name, or begin anew with --overwrite"
-            )
+    _check_records(models, options, journal)
     done = {(record["model"], record["task"], record["seed"]) for record in journal.records}
     jobs = {task: read_job(task, options) for task in chosen(options.tasks)}
     for task, job in jobs.items():
@@ -99,6 +94,23 @@ def run_cells(
             _run_together(name, path, jobs, options, journal, progress)
 
 
+def _check_records(models: Mapping[str, str], options: UnderstandingOptions, journal: Journal) -> None:
+    """Refuse to go on with cells of another model of the same name, or that learnt other tasks together."""
+    for record in journal.records:
+        known = models.get(record["model"].removesuffix(STAR))
+        if known not in (None, record["path"]):
+            raise AnyorderError(
+                f"{journal.path} was begun with {record['model']} from {record['path']}, not {known}: give the other "
+                "model another name, or begin anew with --overwrite"
+            )
+        together = record.get("together")
+        if known is not None and options.multi_task and together not in (None, chosen(options.tasks)):
+            raise AnyorderError(
+                f"{record['model']} in {journal.path} learnt {', '.join(together)} together: repeat these --tasks, or "
+                "choose another --out"
+            )
+
+
 def _seeds(job: Labels | Spans, options: UnderstandingOptions) -> range:
     count = min(options.seeds, options.large_seeds) if job.size > LARGE else options.seeds
     return range(options.seed, options.seed + count)
@@ -106,7 +118,7 @@ def _seeds(job: Labels | Spans, options: UnderstandingOptions) -> range:
 
 def _run_cell(
     name: str, path: str, start: str, task: str, job: Labels | Spans, seed: int, options: UnderstandingOptions,
-    journal: Journal, progress: Progress | None,
+    journal: Journal, progress: Progress | None, together: Sequence[str] = (),
 ) -> None:  # fmt: skip
     def report(step: int, steps: int) -> None:
         if progress is not None:
@@ -115,7 +127,7 @@ def _run_cell(
     learned = learn(job, start, options, seed, report)
     outcomes = [to_json(outcome.to_dict()) for outcome in learned.outcomes]
     record = {"model": name, "path": path, "task": task, "seed": seed, "seconds": learned.seconds}
-    journal.add({**record, "outcomes": outcomes})
+    journal.add({**record, **({"together": list(together)} if together else {}), "outcomes": outcomes})
 
 
 def _run_together(
@@ -131,7 +143,9 @@ def _run_together(
         ]
         if not missing:
             continue
-        folder = journal.path.parent / f"{name}-together-{seed}"
+        # What a run with other settings left behind has another name.
+        decides = repr((journal_settings(options), list(jobs), path, seed))
+        folder = journal.path.parent / f"{name}-together-{blake2b(decides.encode(), digest_size=6).hexdigest()}"
 
         def report(step: int, steps: int, seed: int = seed) -> None:
             if progress is not None:
@@ -139,7 +153,8 @@ def _run_together(
 
         places = learn_together(jobs, path, options, seed, folder, report)
         for task in missing:
-            _run_cell(star, path, str(places[task]), task, jobs[task], seed, options, journal, progress)
+            start = str(places[task])
+            _run_cell(star, path, start, task, jobs[task], seed, options, journal, progress, list(jobs))
         shutil.rmtree(folder)
 
 

@@ -91,7 +91,7 @@ def fit(
             warmup_steps=max(1, round(WARMUP * options.epochs * len(batches))),
             weight_decay=DECAY,
             lr_scheduler_type="linear",
-            seed=seed,
+            seed=seed % 2**32,  # numpy's seeds, which the Trainer sets too, are no larger
             save_strategy="no",
             logging_strategy="no",
             report_to="none",
