@@ -38,10 +38,10 @@ def permutation_terms(model: Any, tokens: Tensor, free: Tensor, rank: Tensor, pa
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
     rows = max(1, _LOGITS // (tokens.shape[1] * model.config.vocab_size))
     for part in torch.arange(len(tokens)).split(rows):
-        x, asked = tokens[part], free[part]
+        x, asked = tokens[part].to(model.device), free[part].to(model.device)
         attention = torch.ones_like(x) if pad_id is None else (x != pad_id).long()
-        order = rank[part].where(asked, torch.tensor(GIVEN))
+        order = rank[part].to(model.device).masked_fill(~asked, GIVEN)
         logits = permutation_logits(model, x, attention, order, asked)  # [asked, V], row by row
         of_token = logits.float().log_softmax(-1).gather(-1, x[asked][:, None])[:, 0]
-        answer[part] = torch.zeros_like(answer[part]).masked_scatter(asked, of_token.double())
+        answer[part] = torch.zeros_like(answer[part]).masked_scatter(free[part], of_token.double().cpu())
     return answer

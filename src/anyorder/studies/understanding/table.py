@@ -19,7 +19,7 @@ from anyorder.errors import AnyorderError, choose
 from anyorder.files.journal import Journal
 from anyorder.metrics.bootstrap import middle, replicates
 from anyorder.metrics.glue import Numbers, glue_average
-from anyorder.stats import Interval, to_json
+from anyorder.stats import Interval, Record, to_json
 from anyorder.studies.options import LearningOptions, UnderstandingOptions
 from anyorder.studies.understanding.labels import Labels
 from anyorder.studies.understanding.learning import learn, read_job
@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Record):
     """One model on one metric of one test set, in percent.
 
     Attributes:
@@ -65,10 +65,6 @@ class Row:
     examples: int = 0
     train: int = 0
     cut: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return dict(to_json(asdict(self)))
 
 
 def journal_settings(options: UnderstandingOptions) -> dict[str, Any]:
