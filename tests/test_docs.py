@@ -14,6 +14,7 @@ from anyorder.cli import app
 from anyorder.models.build import build
 from remote_code import remote_checkpoint
 from tiny import SPECIAL, tiny_model, tiny_translator
+from toy_tasks import glue_folder, squad_folder, toy_checkpoint
 
 ROOT = Path(__file__).parent.parent
 # docs/lab.md has its own test, beside those of the commands it shows: tests/cli/test_lab.py
@@ -28,6 +29,8 @@ SHORTER = {
     "evaluate translation": "--steps 2 --lengths 1 --limit 1 --resamples 2",
     "evaluate pairwise": "--examples 2 --each 2 --model sapiens_vh",
     "evaluate perplexity": "--limit 2 --length 12 --samples 2",
+    "evaluate understanding": "--epochs 1 --train-limit 4 --test-limit 6",
+    "finetune": "--epochs 1 --train-limit 4 --test-limit 6",
     "train": "--quiet --set optim.steps=1 --set optim.batch=2 --set optim.micro_batch=2 --set model.layers=1 "
     "--set tokenizer.vocab_size=300 --set data.holdout=0.1 --set data.min_tokens=2 --set run.evaluate_blocks=2",
 }
@@ -109,6 +112,9 @@ def workplace(tmp_path, monkeypatch, english, letters, protein, translator):
     (tmp_path / "GSAI-ML").mkdir()
     (tmp_path / "GSAI-ML" / "LLaDA-8B-Base").symlink_to(letters / "llada")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    squad_folder(glue_folder(tmp_path / "data", train=8, dev=8), train=3, each=6)
+    toy_checkpoint(tmp_path / "BERT")
+    toy_checkpoint(tmp_path / "U-PMLM-R", "anyorder-relative-bert")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -32,6 +32,8 @@ MODEL = ["--model a/folder", *LOAD]
 WORLD = ["--world random", "--n 3", "--coupling 0.7", "--vocab 3 @ --world random", "--seed 7 @ --world random"]
 SMALL_WORLD = [f"{one} {'' if '@' in one else '@'} --masks 2" for one in WORLD]
 TUNED = "--data more.txt --finetune-steps 2"
+LEARNING = ["--data-dir corpus", "--epochs 2", "--lr 0.25", "--batch 8", "--max-length 9", "--stride 5",
+            "--train-limit 6", "--test-limit 4", "--from-dev 0.75", "--seed 7"]  # fmt: skip
 
 
 class Reached(Exception):
@@ -202,6 +204,19 @@ COMMANDS = {
          "--baseline b/folder",
          "--resamples 5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
         ("--json", "--dependence"),
+    ),
+    "evaluate understanding": Command(
+        "anyorder.files.journal.Journal anyorder.studies.understanding.table.run_cells "
+        "anyorder.studies.understanding.table.table",
+        "",
+        ["--models a=b", "--tasks rte", "--seeds 2", "--large-seeds 2", "--multi-task", "--against other",
+         "--out results", "--resume", "--overwrite", *LEARNING],
+    ),
+    "finetune": Command(
+        "anyorder.cli.finetune.check_folder anyorder.studies.understanding.learning.read_job "
+        "anyorder.studies.understanding.learning.learn",
+        "rte --out results",
+        ["--model a/folder", "--out others", "--overwrite", *LEARNING],
     ),
     "lab mixing": Command(
         "*anyorder.chains.worlds.make_world anyorder.cli.lab.check_plot_path anyorder.studies.lab.mixing_study",

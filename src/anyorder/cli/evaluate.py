@@ -12,11 +12,13 @@ from anyorder.cli import (
     evaluate_perplexity,
     evaluate_schedule,
     evaluate_translation,
+    evaluate_understanding,
 )
 
 evaluate_app = typer.Typer(
     name="evaluate",
-    help="Measure a model: characters, pairwise joints, perplexity, latency, generation, schedules, translation.",
+    help="Measure a model: characters, pairwise joints, perplexity, latency, generation, schedules, translation, "
+    "understanding.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -32,3 +34,4 @@ def register(app: typer.Typer) -> None:
     evaluate_perplexity.register(evaluate_app)
     evaluate_schedule.register(evaluate_app)
     evaluate_translation.register(evaluate_app)
+    evaluate_understanding.register(evaluate_app)

@@ -55,6 +55,13 @@ def check_output(path: Path | None, *, overwrite: bool, also: str = "") -> None:
         path.unlink()
 
 
+def check_folder(path: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work, a folder to write whose content would be lost."""
+    taken = path.is_file() or (path.is_dir() and any(path.iterdir()))
+    if taken and not overwrite:
+        raise AnyorderError(f"{path} exists: replace it with --overwrite, or choose another name")
+
+
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

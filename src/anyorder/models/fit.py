@@ -135,6 +135,7 @@ def max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int:
 
     config = getattr(model, "config", None)
     limits = [int(getattr(config, name, None) or _NO_LIMIT) for name in _LENGTHS]
+    limits = [limit if limit > 0 else _NO_LIMIT for limit in limits]  # XLNet has none, and says -1
     if tokenizer.model_max_length < _NO_LIMIT:
         limits.append(int(tokenizer.model_max_length))
     for module_name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():

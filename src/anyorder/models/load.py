@@ -53,8 +53,8 @@ def read_checkpoint(
     import torch
 
     place = usable_device(device)
-    path, name = _locate(name_or_path)
-    with _quiet():
+    path, name = locate(name_or_path)
+    with quiet():
         config = _config(path, name, trust_remote_code)
         tokenizer = read_tokenizer(path, name, trust_remote_code)
         tokenizer, mask_id = with_mask(tokenizer, getattr(config, "mask_token_id", None), name)
@@ -115,15 +115,15 @@ def load_encoder(name_or_path: str | os.PathLike[str]) -> Encoder:
     """Unlike :func:`load`, this takes encoders without a masked-LM head, and tokenizers without a mask token."""
     import torch
 
-    path, name = _locate(name_or_path)
-    with _quiet():
+    path, name = locate(name_or_path)
+    with quiet():
         config = _config(path, name, trust_remote_code=False)
         tokenizer = read_tokenizer(path, name, trust_remote_code=False)
         model, missing = _model(path, name, config, False, None, torch.float32, head_needed=False)
     return Encoder(model, tokenizer, missing)
 
 
-def _locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
+def locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
     """(what from_pretrained gets, what we call it); a folder must hold a checkpoint."""
     if name_or_path is None:
         if not (BUNDLED / "config.json").exists():
@@ -173,6 +173,12 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
             f"{name} is not a masked LM ({config.model_type}): choose an encoder trained with a mask token, "
             "such as BERT, RoBERTa or ModernBERT"
         )
+    check_positions(config, name)
+    return config
+
+
+def check_positions(config: PreTrainedConfig, name: str) -> None:
+    """Refuse relative positions that transformers would not use."""
     positions = str(getattr(config, "position_embedding_type", None) or "absolute")
     if positions.startswith("relative_key"):
         raise AnyorderError(
@@ -180,7 +186,6 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
             "silently ignores: its predictions would be wrong. Train it again as anyorder's relative BERT, or choose "
             "a checkpoint with absolute or rotary positions"
         )
-    return config
 
 
 def _model(
@@ -243,7 +248,7 @@ def _model(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars and no warnings from transformers while loading: what matters in them is checked here."""
     from transformers.utils import logging
 

@@ -122,7 +122,7 @@ class RelativeEmbeddings(nn.Module):
         return self.dropout(self.LayerNorm(x + self.token_type_embeddings(token_type_ids)))
 
 
-class _Eager:
+class Eager:
     """The attention weights are needed in full for the value term, so transformers' fused kernels do not apply."""
 
     _supports_sdpa = False
@@ -131,7 +131,7 @@ class _Eager:
     _supports_attention_backend = False
 
 
-class RelativeBertModel(_Eager, BertModel):
+class RelativeBertModel(Eager, BertModel):
     """The encoder of u-PMLM-R."""
 
     config_class = RelativeBertConfig
@@ -144,7 +144,7 @@ class RelativeBertModel(_Eager, BertModel):
         self.post_init()
 
 
-class RelativeBertForMaskedLM(_Eager, BertForMaskedLM):
+class RelativeBertForMaskedLM(Eager, BertForMaskedLM):
     """u-PMLM-R with its LM head."""
 
     config_class = RelativeBertConfig

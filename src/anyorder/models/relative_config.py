@@ -32,10 +32,11 @@ class RelativeBertConfig(PreTrainedConfig):
     pad_token_id: int | None = 0
     is_decoder: bool = False
     add_cross_attention: bool = False
+    classifier_dropout: float | None = None
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Register the model class too: whoever makes a configuration is about to ask for the model."""
-        import anyorder.models.relative  # noqa: F401  (registers itself with AutoModelForMaskedLM)
+        """Register the model classes too: whoever makes a configuration is about to ask for a model."""
+        import anyorder.models.relative_heads  # noqa: F401  (it and what it builds on register with the Auto classes)
 
         super().__post_init__(**kwargs)

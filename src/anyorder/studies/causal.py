@@ -18,15 +18,24 @@ if TYPE_CHECKING:
 _LOGITS = 2**25  # logits held at once: 128 MB in float32
 
 
-def is_causal(path: str | Path, trust_remote_code: bool = False) -> bool:
-    """Whether a checkpoint is a left-to-right model, by its configuration alone."""
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+def read_config(path: str | Path, trust_remote_code: bool = False) -> Any:
+    """The configuration of a checkpoint."""
+    from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(str(path), trust_remote_code=trust_remote_code)
+        return AutoConfig.from_pretrained(str(path), trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as error:
         raise AnyorderError(f"there is no model {path}: name a folder written by save_pretrained") from error
-    return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
+
+
+def is_causal(path: str | Path, trust_remote_code: bool = False) -> bool:
+    """Whether a checkpoint is a left-to-right model, by its configuration alone."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
+
+    config = read_config(path, trust_remote_code)
+    # transformers files XLNet here too, which goes along any order: see studies/permutation.py
+    causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and config.model_type != "xlnet"
+    return causal and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
 
 
 def load_causal(path: str | Path, options: LoadOptions = LoadOptions()) -> Any:

@@ -19,6 +19,7 @@ from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import Record, perplexity
 from anyorder.studies.causal import causal_terms, is_causal, load_causal
+from anyorder.studies.permutation import is_permutation, permutation_terms
 from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Perplexity(Record):
         model: its name in the table.
         order: ``sequential`` or ``random``.
         method: ``chain`` (each context along one order, as in the paper), ``bound`` (the mean over all orders,
-            estimated), or ``causal``.
+            estimated), ``causal``, or ``permutation`` (XLNet: each context along one order, in one pass).
         padding: ``masked`` ([PAD] is not attended to) or ``predicted`` ([PAD] is a word like any other).
         counted: ``words``, or ``words and padding``: the tokens whose log-probabilities are averaged.
         perplexity: exp of the mean negative log-probability per token, with its 95 % interval ``low`` to ``high``.
@@ -113,10 +114,25 @@ def evaluate(
     load: LoadOptions = LoadOptions(),
     progress: Progress | None = None,
 ) -> list[Perplexity]:
-    """All perplexities of one model: sequential, and for a masked model random by each method of ``random``."""
+    """All perplexities of one model: sequential, and for an any-order model random: a masked one by each method of
+    ``random``, XLNet along one order per context.
+    """
     from anyorder.training.tokenizer import load_tokenizer
 
-    if is_causal(path, load.trust_remote_code):
+    def generators(t: Tensor) -> list[torch.Generator]:
+        return [generator_for(seed, row) for row in t.tolist()]
+
+    jobs: list[tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]]
+    if is_permutation(path, load.trust_remote_code):
+        tokenizer = load_tokenizer(path, load.trust_remote_code)
+        rows = contexts(test, tokenizer, unit=unit, length=length, padding=padding, limit=limit)
+        xlnet, pad = load_causal(path, load), rows.pad_id
+        jobs = [
+            ("sequential", "permutation", lambda t, f: permutation_terms(xlnet, t, f, left_to_right(f), pad), 1),
+            ("random", "permutation",
+             lambda t, f: permutation_terms(xlnet, t, f, random_ranks(f, generators(t)), pad), 1),
+        ]  # fmt: skip
+    elif is_causal(path, load.trust_remote_code):
         tokenizer = load_tokenizer(path, load.trust_remote_code)
         rows = contexts(test, tokenizer, unit=unit, length=length, padding=padding, limit=limit)
         model = load_causal(path, load)
@@ -129,9 +145,6 @@ def evaluate(
         rows = contexts(test, lm.tokenizer, unit=unit, length=length, padding=padding, limit=limit)
         # Not the facade's conditionals: whether [PAD] is attended to is what is measured here.
         q = ModelConditionals(lm.model, mask_id=lm.conditionals.mask_id, pad_id=rows.pad_id, max_length=lm.max_length)
-
-        def generators(t: Tensor) -> list[torch.Generator]:
-            return [generator_for(seed, row) for row in t.tolist()]
 
         each = {
             "chain": (lambda t, f: chain(q, t, f, random_ranks(f, generators(t))), 0),

@@ -1,0 +1,74 @@
+"""`anyorder finetune`: teach any checkpoint a task of GLUE or SQuAD 2.0."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anyorder.cli.common import JsonOption, OverwriteOption, command, count, print_json, progress
+from anyorder.errors import choose
+from anyorder.files.disk import check_folder
+from anyorder.studies.options import FinetuneOptions
+
+_EPILOG = "Example: anyorder finetune mrpc --model bert-base-cased --data-dir glue --out runs/mrpc"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, epilog=_EPILOG)(finetune)
+
+
+def finetune(
+    task: Annotated[str, typer.Argument(help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or squad2.")],
+    options: FinetuneOptions,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the checkpoint, predictions and metrics.")],
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Fine-tune any checkpoint on a task of understanding and measure it, with BERT's settings unless you say more.
+
+    The folder is an ordinary checkpoint of AutoModelForSequenceClassification (or -QuestionAnswering) that a pipeline
+    loads, with predictions.jsonl and metrics.json beside.
+    """
+    from anyorder.studies.understanding.tasks import NAMES
+
+    choose(task, NAMES, "task")
+    check_folder(out, overwrite=overwrite)
+    from anyorder.studies.understanding.learning import learn, read_job
+
+    job = read_job(task, options)
+    with progress(json) as bar:
+        shown = bar.add_task(f"{options.model or 'anyorder-mini'} {task}", total=None)
+        learned = learn(
+            job,
+            options.model,
+            options,
+            options.seed,
+            lambda done, total: bar.update(shown, completed=done, total=total),
+        )
+    settings = {"task": task, **{k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()}}
+    learned.save(out, settings)
+    if json:
+        print_json({"rows": learned.metrics, "settings": settings})
+    else:
+        _print(learned.metrics, learned.seconds, out)
+
+
+def _print(rows: list[dict[str, Any]], seconds: float, out: Path) -> None:
+    from rich.console import Console
+
+    from anyorder.show.printable import table
+
+    shown = table(("test set", "metric"), ("value", "95 %", "baseline", "examples"))
+    for row in rows:
+        ends = f"{row['low']:.1f} to {row['high']:.1f}"
+        numbers = (f"{row['value']:.1f}", ends, f"{row['baseline']:.1f}", str(row["examples"]))
+        shown.add_row(row["task"], row["metric"], *numbers)
+    Console().print(shown)
+    first = rows[0]
+    cut = f"; {count(first['cut'], 'text')} cut" if first["cut"] else ""
+    split = f"; {first['split']}" if "split" in first else ""
+    print(f"Learnt from {count(first['train'], 'example')} in {seconds:.0f} s{cut}{split}. The model is in {out}")
