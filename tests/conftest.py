@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Where transformers copies code that comes with a checkpoint: one folder per process, gone when it ends. One per test
+# does not work, for the package of that name is looked for where it was first found.
+_MODULES = tempfile.TemporaryDirectory(prefix="modules-")
+os.environ["HF_MODULES_CACHE"] = _MODULES.name
 
-from tiny import tiny_checkpoint_of  # after the settings above
+from tiny import tiny_checkpoint_of  # noqa: E402 - after the settings above
 
 
 @pytest.fixture(scope="session")

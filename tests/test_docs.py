@@ -111,7 +111,6 @@ def workplace(tmp_path, monkeypatch, english, letters, protein, translator):
     (tmp_path / "sapiens_vh").symlink_to(protein)
     (tmp_path / "GSAI-ML").mkdir()
     (tmp_path / "GSAI-ML" / "LLaDA-8B-Base").symlink_to(letters / "llada")
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     squad_folder(glue_folder(tmp_path / "data", train=8, dev=8), train=3, each=6)
     toy_checkpoint(tmp_path / "BERT")
     toy_checkpoint(tmp_path / "U-PMLM-R", "anyorder-relative-bert")

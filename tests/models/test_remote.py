@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "dream": {"name": "DreamModel", "auto": "AutoModel", "mask_token": True},
     "mdlm": {"name": "MDLM", "auto": "AutoModelForMaskedLM", "time_conditioning": True},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """transformers copies code that comes with a checkpoint into a folder of its own; here into one that goes."""
-    with pytest.MonkeyPatch.context() as patch:
-        cache = str(tmp_path_factory.mktemp("modules"))
-        patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", cache)
-        yield
 
 
 def plain(lm: Any, row: list[int], kind: str) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +19,12 @@ from anyorder.serve.turns import Pace, Turns
 from anyorder.tasks.options import FillOptions
 
 WAIT = 20.0  # seconds after which a test has failed
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """In a thread of its own: the browser of other tests may keep a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, main).result()
 
 
 class Bench:
@@ -89,7 +95,7 @@ def test_those_that_wait_share_a_batch_with_their_kind():
             assert await answers(first, *rest) == ["a", *"ababab"]
             assert sorted(len(batch) for batch in b.batches) == [1, 3, 3]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back():
@@ -108,7 +114,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back():
             go.set()
             await answers(jobs[0], *jobs[2:])
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_queue_that_would_take_too_long_refuses_too():
@@ -125,7 +131,7 @@ def test_a_queue_that_would_take_too_long_refuses_too():
             go.set()
             await answers(first, second, b.job("a", seconds=30))
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_waits_too_long_is_told_so_while_it_waits():
@@ -140,7 +146,7 @@ def test_what_waits_too_long_is_told_so_while_it_waits():
             go.set()
             await answers(first)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_slow_requests_do_not_keep_a_quick_one_waiting():
@@ -155,7 +161,7 @@ def test_slow_requests_do_not_keep_a_quick_one_waiting():
             stop.set()
             await answers(*slow)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_tables_over_pairs_are_made_one_after_the_other():
@@ -171,7 +177,7 @@ def test_tables_over_pairs_are_made_one_after_the_other():
             stop.set()
             await answers(*jobs[:2])
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_work_ends_when_nobody_wants_it_any_more():
@@ -196,7 +202,7 @@ def test_work_ends_when_nobody_wants_it_any_more():
             while b.engine._running:
                 await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(main(), WAIT))
+    run(asyncio.wait_for(main(), WAIT))
 
 
 def test_errors_are_answers():
@@ -215,7 +221,7 @@ def test_errors_are_answers():
             assert refused.value.status == 500
             assert await answers(b.job("still there")) == ["still there"]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_closing_engine_finishes_what_it_has_and_takes_no_more():
@@ -239,7 +245,7 @@ def test_a_closing_engine_finishes_what_it_has_and_takes_no_more():
             with pytest.raises(Refused, match="stopping"):
                 await answers(job)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_turns_are_taken_in_the_order_of_asking():

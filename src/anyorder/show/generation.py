@@ -43,7 +43,7 @@ def generation_table(rows: Sequence[Quality]) -> Table:
             model = r.model
             table.add_row(model)
         quality = (f"{r.entropy:.2f}", f"{r.distinct_2:.3f}", f"{r.stutter:.4f}")
-        table.add_row(r.sampler, str(r.steps), f"{r.seconds:.3g}", _judged(r), *quality)
+        table.add_row(r.sampler, str(r.steps), f"{r.seconds:.{0 if r.seconds >= 10 else 3}f}", _judged(r), *quality)
     return table
 
 
