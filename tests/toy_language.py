@@ -66,5 +66,5 @@ def toy_lm() -> MaskedLM:
         device=torch.device("cpu"),
         base_model=lambda input_ids, **_: (input_ids[:, 1].float()[:, None, None],),
     )
-    head = lambda states, _: law[states[:, 0].long()]  # noqa: E731
+    head = lambda states, _: law[states[:, 0].long()]  # noqa: E731 - a head in one line
     return MaskedLM(model, tokenizer, Language(), "toy", 12, length_head=head)

@@ -129,7 +129,7 @@ def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
 
 def test_syntactic_distance_from_a_finished_journal(command, monkeypatch, tmp_path, tiny_lm):
     tokens = pytest.importorskip("spacy.tokens", reason="the extra syntax is not installed")
-    vocab = pytest.importorskip("spacy.vocab")
+    vocab = pytest.importorskip("spacy.vocab", reason="the extra syntax is not installed")
 
     def chain(text):
         """A parse in which each word is the head of the next one."""

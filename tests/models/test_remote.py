@@ -129,7 +129,7 @@ def test_a_function_of_tokens(tiny_lm: Any, shift: int) -> None:
 
 def test_what_is_no_model() -> None:
     with pytest.raises(AnyorderError, match=r"str is no model.*anyorder\.load"):
-        anyorder.wrap("bert-base-cased", tiny_tokenizer())  # type: ignore[arg-type]
+        anyorder.wrap("bert-base-cased", tiny_tokenizer())  # type: ignore[arg-type]  # the mistake
     with pytest.raises(AnyorderError, match="shift is 0, or 1"):
         anyorder.wrap(tiny_model("bert"), tiny_tokenizer(), shift=-1)
 

@@ -60,7 +60,7 @@ def test_regression_has_one_output(tmp_path: Path) -> None:
 def test_a_head_that_fits_is_kept_and_another_is_new(tmp_path: Path) -> None:
     ready = read_classifier(built("bert", tmp_path / "a"), ["no", "yes"])
     for part in (ready.model, ready.tokenizer):
-        part.save_pretrained(tmp_path / "b")  # type: ignore[attr-defined]
+        part.save_pretrained(tmp_path / "b")  # type: ignore[attr-defined]  # any model of two
     same = read_classifier(tmp_path / "b", ["no", "yes"]).model
     torch.testing.assert_close(same.classifier.weight, ready.model.classifier.weight)
     assert read_classifier(tmp_path / "b", ["a", "b", "c"]).model.classifier.weight.shape == (3, 16)

@@ -23,7 +23,7 @@ def text_joints(v: int = 30) -> dict[str, TextJoint]:
     p = p / p.sum()
     words = SimpleNamespace(style="wordpiece", pieces=[f"w{i}" for i in range(v)])
     joints = {"ag": arnold_gokhale(*conditionals_of(p)), "mlm": product(p.sum(1).log(), p.sum(0).log())}
-    return {name: TextJoint(joint, name, words) for name, joint in joints.items()}  # type: ignore[arg-type]
+    return {name: TextJoint(joint, name, words) for name, joint in joints.items()}  # type: ignore[arg-type]  # stand-ins
 
 
 @pytest.fixture

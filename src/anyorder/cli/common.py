@@ -102,7 +102,7 @@ def _parameter(field: Field[Any], kind: Any, panel: str | None) -> inspect.Param
     kind = field.metadata.get("kind") or kind
     default: Any = field.default
     if get_origin(kind) is tuple:  # typer's name for an option that may be repeated
-        kind, default = list[get_args(kind)[0]], list(default) or None  # type: ignore[misc]
+        kind, default = list[get_args(kind)[0]], list(default) or None  # type: ignore[misc]  # built at run time
     annotation = Annotated[kind, typer.Option(*flags, help=field.metadata["help"], rich_help_panel=panel)]
     default = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -131,7 +131,7 @@ class Engine:
             except AnyorderError as error:
                 for job in batch:
                     job.fail(error)
-            except Exception:
+            except Exception:  # a bug costs its own requests, not the thread that serves all others
                 logger.exception("a %s request failed", batch[0].kind)
                 for job in batch:
                     job.fail(Refused(500, "something went wrong in the server; its log says what"))
