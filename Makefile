@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SAMPLE := The old man opened the ___ and walked into the ___.
 
-.PHONY: demo serve test lint types bench browser docs outputs wheel clean
+.PHONY: demo serve test campaign lint types bench browser docs outputs wheel clean
 
 # The stamps make a second run start at once: pip runs again only when the project's own pins change.
 .venv/installed: pyproject.toml constraints-cpu.txt
@@ -41,9 +41,16 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	$(BIN)/mypy
 
-# One process per core with one thread each: threads that wait for each other cost more than they gain.
+# One thread each: threads that wait for each other cost more than they gain. One process more than there are cores,
+# because tests of commands wait for other processes (by a fifth of their time, measured).
 test: .venv/installed-dev browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(nproc) --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist loadscope --no-loadscope-reorder
+
+# Bad inputs, tampered checkpoints and faults for as long as you like; a slice of it is in `make test` (docs/trust.md).
+MINUTES ?= 10
+campaign: .venv/installed-dev
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error PYTHONPATH=tests \
+	  $(BIN)/python -m campaign --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # A real browser for the tests of the page. Where it cannot be installed they are skipped and say why.
 browser:

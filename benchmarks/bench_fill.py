@@ -1,6 +1,6 @@
 """A list of texts in one call of ``lm.fill``, against transformers' fill-mask pipeline and against a loop of calls.
 
-python benchmarks/bench_fill.py [--quick] [--json] [--data snli/sentences.test.txt.xz] [--texts 1000] [--model NAME]
+python benchmarks/bench_fill.py [--quick] [--json] [--data snli/sentences.test.txt.xz] [--texts 1000] [--blanks 2]
 
 The pipeline gets the texts at each of several batch sizes once; the quickest is then timed by turns with ours. Both
 give five completions per text. Without ``--data`` the sentences are random words of the model, as long as SNLI's.
@@ -100,6 +100,7 @@ def main() -> None:
     options.add_argument("--data", help="a text per line, such as SNLI's sentences")
     options.add_argument("--texts", type=int, default=1000)
     options.add_argument("--model", help="a folder or a name; the bundled model if absent")
+    options.add_argument("--blanks", type=int, choices=(1, 2), help="only texts with so many blanks")
     arguments = options.parse_args()
     count = 64 if arguments.quick else arguments.texts
     repeats = 1 if arguments.quick else min(3, arguments.repeats)
@@ -107,8 +108,9 @@ def main() -> None:
     texts = sentences(lm, arguments.data, count)
     ratios: list[Ratio] = []
     for part, blanks in ((against_pipeline, 1), (against_loop, 2)):
-        ratios += part(lm, blanked(texts, blanks), repeats)
-        print(*ratios[-2:], sep="\n", file=sys.stderr)
+        if arguments.blanks in (None, blanks):
+            ratios += part(lm, blanked(texts, blanks), repeats)
+            print(*ratios[-2:], sep="\n", file=sys.stderr)
     settings = machine() | {"texts": len(texts), "data": arguments.data or "random words", "model": lm.name}
     show(ratios, settings, arguments.json)
 

@@ -6,6 +6,8 @@ The plain loop is Algorithm 1 as one writes it down (``bench_samplers.py``): for
 random order, a full forward and multinomial. GPT-2 has the same width, depth, heads and vocabulary and writes as many
 tokens from left to right with transformers' own cache (``anyorder.studies.causal``). Weights are random: speed does not
 depend on them. A step of full passes costs the same however much is filled, so a part of an order stands for the whole.
+How many guesses are kept does depend on the weights: speculative decoding is measured with ``--model``, a folder of a
+model that was trained to be read in order.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from typing import Any
 import torch
 from common import Ratio, clock, machine, parser, ratio, show, turns
 
+import anyorder
 from anyorder.conditionals import ModelConditionals, ModelOrdered
 from anyorder.models.build import build
-from anyorder.samplers import Seeds, any_order, run
+from anyorder.samplers import Seeds, any_order, run, speculative
 from anyorder.scoring import chain, random_ranks
 from anyorder.studies.causal import causal_sample
 
@@ -28,14 +31,15 @@ from anyorder.studies.causal import causal_sample
 SIZE: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 384, "layers": 6, "heads": 12, "intermediate": 1536}
 MASK, PAD, FIRST = 4, 0, 100  # each text begins with a token of its own, so that no two rows are ever the same
 LENGTHS = (64, 128, 256, 512)
+GUESSES = (4, 8, 16)
 
 
 class Writers:
     """One model, read in every way, and a GPT-2 of its size; texts of ``length`` tokens, the first of them given."""
 
-    def __init__(self, kind: str, length: int, positions: int) -> None:
+    def __init__(self, kind: str, length: int, positions: int, model: Any = None) -> None:
         self.length, self.positions = length, min(positions, length - 1)
-        self.model = build(kind, pad_id=PAD, max_length=max(LENGTHS), **SIZE).eval()
+        self.model = model or build(kind, pad_id=PAD, max_length=max(LENGTHS), **SIZE).eval()
         self.gpt = build("gpt2", pad_id=PAD, max_length=max(LENGTHS), **SIZE).eval()
         sizes = {"mask_id": MASK, "pad_id": PAD, "max_length": max(LENGTHS)}
         self.full = ModelConditionals(self.model, **sizes)
@@ -59,6 +63,12 @@ class Writers:
         tokens = (FIRST + torch.arange(rows))[:, None].repeat(1, self.length)
         free = torch.arange(self.length).expand(rows, -1) > 0
         run(any_order(model), tokens, free, generator=Seeds(0, range(rows)), steps=steps)
+
+    def guess(self, guesses: int, seed: int = 0) -> int:
+        """One text by guessing ahead; how many passes it took."""
+        tokens = torch.full((1, self.length), FIRST)
+        free = torch.arange(self.length)[None] > 0
+        return run(speculative(self.ordered, guesses=guesses), tokens, free, generator=Seeds(seed, [0])).rows
 
     def write_left_to_right(self, rows: int) -> None:
         """GPT-2 with its cache, to the end."""
@@ -109,6 +119,23 @@ def measure(kind: str, repeats: int, positions: int, hundred: bool) -> list[Rati
     return rows
 
 
+def guessing(model: str, repeats: int, positions: int) -> tuple[list[Ratio], dict[str, float]]:
+    """One text by a trained model, tokens guessed ahead; and how many tokens a pass gave."""
+    w = Writers("", 128, positions, model=anyorder.load(model).model)
+    work = {"plain": partial(w.plain_loop, 1), "ordered": partial(w.write, w.ordered, 1)}
+    work |= {str(guesses): partial(w.guess, guesses) for guesses in GUESSES}
+    seconds = turns(work, repeats, clock=clock)
+    plain = w.whole(seconds["plain"])
+    rows = [ratio("1 text of 128 tokens by --model, ordered, against a plain loop", plain, seconds["ordered"])]
+    for guesses in GUESSES:
+        name, target = f"… {guesses} tokens guessed ahead", 6.0 if guesses == 8 else None
+        rows.append(ratio(f"{name}, against a plain loop", plain, seconds[str(guesses)], target))
+        rows.append(ratio(f"{name}, against ordered", seconds["ordered"], seconds[str(guesses)]))
+    texts = range(8)
+    per_pass = {str(k): len(texts) * (w.length - 1) / sum(w.guess(k, seed) for seed in texts) for k in GUESSES}
+    return rows, per_pass
+
+
 def by_length(kind: str, repeats: int, positions: int) -> dict[str, list[float]]:
     """Median seconds for 16 texts of each length."""
     found: dict[str, list[float]] = {"any-order in full": [], "ordered": [], "GPT-2, cache": [], "chain, ordered": []}
@@ -142,11 +169,15 @@ def plot(found: dict[str, list[float]], path: Path) -> None:
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--kind", default="bert", help="bert, relative or modernbert")
+    made.add_argument("--model", help="a folder: also measure guessing ahead, with this model")
     made.add_argument("--plot", type=Path, help="draw the cost against the length here")
     options = made.parse_args()
     repeats, positions = (2, 4) if options.quick else (options.repeats, 16)
     settings = machine() | {"model": f"{options.kind}, {SIZE}", "timed": f"{positions} positions of full passes"}
     rows = measure(options.kind, repeats, positions, not options.quick)
+    if options.model:
+        guessed, settings["tokens_per_pass"] = guessing(options.model, repeats, positions)
+        rows += guessed
     if not options.quick:
         found = by_length(options.kind, 3, 4)
         settings["seconds_by_length"] = {"length": LENGTHS, **found}

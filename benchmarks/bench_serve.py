@@ -4,8 +4,8 @@ python benchmarks/bench_serve.py [--quick] [--json] [--seconds 60] [--model NAME
 
 The server is a process of its own; clients are threads of this one and share its cores. Times are given over what
 they are allowed to be. The mixed load keeps more clients at it than the queue holds, for ``--seconds`` (600 for the
-ten minutes of docs/serving.md): no answer but 200 and 429, none lost, and the server's memory at the end within a tenth
-of what it was after a quarter of the time.
+ten minutes of docs/serving.md): no answer but 200 and 429, none lost, and the most memory that the server takes in the
+last quarter of the time within a tenth of the most in the second.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def started(model: str | None) -> tuple[subprocess.Popen[str], str, float]:
     return server, found[0], time.perf_counter() - start
 
 
+def cpu(server: subprocess.Popen[str]) -> float:
+    """Seconds of CPU that the server has taken."""
+    return sum(psutil.Process(server.pid).cpu_times()[:2])
+
+
 def timed(address: str, clients: int, requests: int) -> tuple[float, list[float]]:
     """Seconds of all requests by so many clients at once, and of each."""
     barrier = threading.Barrier(clients)
@@ -67,9 +72,10 @@ def timed(address: str, clients: int, requests: int) -> tuple[float, list[float]
         barrier.wait()
         for _ in range(requests // clients):
             start = time.perf_counter()
-            status, _ = client.post("/fill", {"texts": TEXT.format(draw.choice(WORDS))})
+            while (status := client.post("/fill", {"texts": TEXT.format(draw.choice(WORDS))})[0]) == 429:
+                time.sleep(0.1)  # a server that is starved of processors refuses; the wait counts
             each.append(time.perf_counter() - start)
-            assert status == 200
+            assert status == 200, status
         return each
 
     start = time.perf_counter()
@@ -98,13 +104,14 @@ def mixed(address: str, server: subprocess.Popen[str], clients: int, seconds: fl
         client, draw, seen = Client(address), random.Random(number), Counter[int]()
         while time.monotonic() < end:
             path, body = draw.choice(MIX)(draw)
+            status = 0
             try:
                 status, text = client.post(path, body)
                 lost = status == 200 and body.get("stream") and not text.endswith(b"[DONE]\n\n")
-                seen[0 if lost or b'"type": "error"' in text else status] += 1
-            except OSError:
-                seen[0] += 1
+                status = 0 if lost or b'"type": "error"' in text else status
+            except (OSError, http.client.HTTPException):
                 client = Client(address)
+            seen[status] += 1
             if status == 429:
                 time.sleep(0.5)
         return seen
@@ -127,17 +134,20 @@ def main() -> None:
     count = 64 if arguments.quick else 320
     repeats = 1 if arguments.quick else min(3, arguments.repeats)
     server, address, first = started(arguments.model)
+    first_cpu = cpu(server)
     try:
         timed(address, CLIENTS, count)  # warm
         alone, crowd, one_each, each = [], [], [], []
-        spent, process = 0.0, psutil.Process(server.pid)
+        spent = spent_crowd = 0.0
         for _ in range(repeats):
-            before = sum(process.cpu_times()[:2])
+            before = cpu(server)
             seconds, waits = timed(address, 1, count // 4)
-            spent += sum(process.cpu_times()[:2]) - before
+            spent += cpu(server) - before
             alone.append(4 * seconds)
             one_each += waits
+            before = cpu(server)
             seconds, waits = timed(address, CLIENTS, count)
+            spent_crowd += cpu(server) - before
             crowd.append(seconds)
             each += waits
         p50, p99 = statistics.median(one_each), statistics.quantiles(each, n=100)[98]
@@ -149,9 +159,10 @@ def main() -> None:
         ]
         seconds = 5 if arguments.quick else arguments.seconds
         statuses, memory = mixed(address, server, 80, seconds)
-        grown = memory[-1] / memory[len(memory) // 4]
+        quarter = len(memory) // 4
+        grown = max(memory[-quarter:]) / max(memory[quarter : 2 * quarter])
         ratios.append(
-            Ratio(f"{seconds:.0f} s of mixed load: memory, end over a quarter", *[grown] * 3, 1.1, at_most=True)
+            Ratio(f"{seconds:.0f} s of mixed load: memory, last quarter over second", *[grown] * 3, 1.1, at_most=True)
         )
         lost = sum(n for status, n in statuses.items() if status not in (200, 429))
         ratios.append(Ratio("… answers other than 200 and 429, or none", *[float(lost)] * 3, 0, at_most=True))
@@ -160,8 +171,11 @@ def main() -> None:
         server.wait(60)
     told = {str(status): n for status, n in sorted(statuses.items())}
     settings = machine() | {"omp": os.environ.get("OMP_NUM_THREADS", "unset"), "answers": told}
-    settings |= {"cpu_ms_per_fill_alone": round(1000 * spent / len(one_each), 1), "start_s": round(first, 1)}
-    settings |= {"memory_mb": round(memory[-1] / 2**20), "p50_ms": round(1000 * p50), "p99_ms": round(1000 * p99)}
+    settings |= {"start_s": round(first, 1), "start_cpu_s": round(first_cpu, 1)}
+    settings |= {"cpu_ms_per_fill_alone": round(1000 * spent / len(one_each), 1)}
+    settings |= {"cpu_ms_per_fill_in_a_crowd": round(1000 * spent_crowd / len(each), 1)}
+    settings |= {"p50_ms": round(1000 * p50), "p99_ms": round(1000 * p99)}
+    settings |= {"memory_mb": [round(max(memory[i * quarter : (i + 1) * quarter]) / 2**20) for i in range(4)]}
     show(ratios, settings, arguments.json)
 
 

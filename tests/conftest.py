@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# No test has a clock: a machine that is busy elsewhere must not fail one.
+settings.register_profile("anyorder", deadline=None)
+settings.load_profile("anyorder")
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -18,6 +24,23 @@ _MODULES = tempfile.TemporaryDirectory(prefix="modules-")
 os.environ["HF_MODULES_CACHE"] = _MODULES.name
 
 from tiny import tiny_checkpoint_of  # noqa: E402 - after the settings above
+
+# Files that take a minute or so each. Two processes end together if these are begun first.
+_LONG = ("test_docs", "test_page", "test_ray", "test_trainer", "test_certify", "test_ordered", "test_campaign",
+         "test_lab", "test_understanding", "test_evaluate_pairwise")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files first, in that order."""
+    rank = {name: number for number, name in enumerate(_LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_any_company() -> None:
+    """What a test draws from torch's global generator does not depend on which tests its process ran before."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,13 @@
 """Every command and every line of Python shown in README and docs runs, as shown, with the bundled model."""
 
+import json
 import lzma
+import os
+import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +23,10 @@ from tiny import SPECIAL, tiny_model, tiny_translator
 from toy_tasks import glue_folder, squad_folder, toy_checkpoint
 
 ROOT = Path(__file__).parent.parent
+SERVING = ROOT / "docs" / "serving.md"  # its test starts the server that it asks
 # docs/lab.md has its own test, beside those of the commands it shows: tests/cli/test_lab.py
-PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p.name != "lab.md")])
+APART = (SERVING, ROOT / "docs" / "lab.md")
+PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p not in APART)])
 STORY = "The old man opened the door and walked into the garden.\n\nThe sea was calm.\nThe boat was small.\n\n" * 6
 FILES = ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "books.txt.xz", "wiki.train.raw.xz", "wiki.test.raw.xz",
          "sentences.train.txt.xz", "sentences.test.txt.xz")  # fmt: skip
@@ -97,6 +105,8 @@ def workplace(tmp_path, monkeypatch, english, letters, protein, translator):
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "docs" / "results").mkdir(parents=True)
+    for log in (ROOT / "docs" / "results").glob("bundled-*.jsonl"):
+        (tmp_path / "docs" / "results" / log.name).symlink_to(log)
     for name in FILES:
         (tmp_path / name).write_bytes(lzma.compress(STORY.encode()))
     proteins = (ROOT / "docs" / "results" / "vh.txt").read_text().splitlines()
@@ -138,3 +148,46 @@ def test_python(page, workplace, capsys):
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
     assert capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def server():
+    """(the address the page shows, the one where its server listens): started by the page's own command."""
+    pytest.importorskip("uvicorn", reason="the extra web is not installed")
+    (command,) = commands(SERVING)
+    shown = re.search(r"--port (\d+)", command)[1]
+    words = [*shlex.split(command, comments=True)[1:], "--port", "0"]  # the last one counts
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    started = subprocess.Popen([sys.executable, "-m", "anyorder", *words], stdout=subprocess.PIPE, env=environment)
+    try:
+        found = re.search(rb"127.0.0.1:\d+", started.stdout.readline())
+        assert found, "the server did not start"
+        yield f"127.0.0.1:{shown}", found[0].decode()
+    finally:
+        started.terminate()
+        started.wait(60)
+
+
+def test_what_serving_shows_for_the_shell(server):
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    lines = [line for line in "".join(blocks(SERVING, "bash")).splitlines() if line.startswith("curl ")]
+    assert len(lines) > 2
+    for line in lines:
+        words = ["curl", "--fail-with-body", "-sS", "--max-time", "60", *shlex.split(line.replace(*server))[1:]]
+        answer = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, f"{line}\n{answer.stdout}{answer.stderr}"
+        if "-N" in words:
+            assert answer.stdout.endswith("data: [DONE]\n\n")
+        else:
+            assert "error" not in json.loads(answer.stdout)
+
+
+def test_what_serving_shows_of_clients(server, capsys, monkeypatch):
+    pytest.importorskip("openai", reason="the openai client is not installed (extra dev)")
+    monkeypatch.setattr("huggingface_hub.constants.is_offline_mode", lambda: False)  # nothing but this machine is asked
+    examples = blocks(SERVING, "py")
+    assert len(examples) == 2
+    for block in examples:
+        exec(compile(block.replace(*server), SERVING.name, "exec"), {})
+        assert capsys.readouterr().out.strip()

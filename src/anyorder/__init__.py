@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anyorder.tasks.lm import MaskedLM
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["AnyorderError", "MaskedLM", "load", "wrap"]
 
 register_when_needed()  # AutoModelForMaskedLM knows our architectures from here on; transformers is not imported yet

@@ -1,10 +1,30 @@
-"""Refuse before the work what would run out of memory after it."""
+"""Refuse before the work what would run out of memory after it; keep the memory of a long-running process steady."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from anyorder.errors import AnyorderError
+
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # of glibc's mallopt
+
+
+def keep_steady() -> None:
+    """Keep the memory of a process that answers for days steady, whatever the lengths of its texts.
+
+    oneDNN keeps what it prepared for each shape, gigabytes in the end: fewer. glibc gives every thread a heap of its
+    own, and once a large block was freed takes all up to its size from these heaps, where gaps between others stay: one
+    heap for all threads, of which one works at a time, and large blocks outside it. Where the C library is another one,
+    its own habits stay. To be called before torch is imported.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, 2**22)
 
 
 def require_memory(needed: float, what: str, remedy: str, share: float = 0.9) -> None:

@@ -105,6 +105,17 @@ class Ordered(Protocol):
         """
         ...
 
+    def read_asking(self, memory: Any, positions: Tensor, tokens: Tensor, asked: Tensor) -> tuple[Any, Tensor]:
+        """:meth:`read`, and after each column the question ``asked`` [B, K] in that column: [B, K, V], in one pass.
+
+        So the k-th answer is given all that was read before and the columns up to k, itself included.
+        """
+        ...
+
+    def forget(self, memory: Any, positions: Tensor) -> Any:
+        """The memory as if ``positions`` [B, K], the last that were read, had not been; -1 forgets nothing."""
+        ...
+
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """log q(x_σt | given, x_σ<t) of the tokens themselves, [B, N] float64, 0 where nothing is predicted.
 

@@ -8,7 +8,6 @@ from hypothesis import given
 
 from anyorder.chains.mixing import divergence
 from anyorder.chains.parallel import (
-    best_product_loss,
     block_loss,
     decoding_law,
     entropy_profile,
@@ -17,10 +16,23 @@ from anyorder.chains.parallel import (
     total_correlation,
 )
 from anyorder.chains.stutter import stutter_rates, stutter_share
-from anyorder.chains.transition import joint, law
+from anyorder.chains.transition import block_law, joint, law, product_law
 from anyorder.chains.worlds import World, make_world
+from anyorder.conditionals.table import Table
 from anyorder.errors import AnyorderError
 from chains.small_worlds import exact, worlds
+
+
+def best_product_loss(table: Table, block: tuple[int, ...]) -> float:
+    """E KL(p(x_S | x_-S) ‖ ∏_t p(x_t | x_-S)) for one block, straight from its definition."""
+    rest = tuple(d for d in range(table.length) if d not in block)
+    weight = joint(table).transpose(*rest, *block).reshape(-1, table.vocab_size ** len(block)).sum(-1)
+    conditional = block_law(table, block)
+    best = product_law(conditional, table.vocab_size)
+    some = conditional > 0
+    terms = np.zeros_like(conditional)
+    terms[some] = conditional[some] * np.log(conditional[some] / best[some])
+    return float(weight @ terms.sum(-1))
 
 
 @given(worlds())

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 
 from anyorder.cli import common
 from anyorder.cli.common import print_json
+from anyorder.cli.evaluate_perplexity import _print as perplexities
 from anyorder.show.printable import printable
+from anyorder.studies.perplexity import Perplexity
 from running import anyorder
 
 
@@ -46,6 +49,12 @@ def one_line(answer: tuple[int, str, str], says: str, status: int = 2) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["fill", "the", "___"], "unexpected extra argument(s) (___): see anyorder fill --help"),
+        (["fill", "the ___", "--tpo", "1"], "no such option: --tpo"),
+        (["fill", "the ___", "--top", "many"], "--top"),
+        (["joint"], "missing argument"),
+        (["nothing"], "no such command 'nothing': see anyorder --help"),
+        (["evaluate", "perplexity", "--test", "a" * 300], "File name too long"),
         (["fill", "the \udcff ___"], "not valid Unicode (character 5)"),
         (["score", "the \ud800"], "not valid Unicode"),
         (["generate", "--begin", "\udcff"], "not valid Unicode"),
@@ -56,7 +65,6 @@ def one_line(answer: tuple[int, str, str], says: str, status: int = 2) -> None:
         (["generate", "--block", "0"], "at least 1"),
         (["fill", "the ___", "--dtype", "float8"], "unknown dtype"),
         (["score", "texts.txt", "--out", "no/such/folder/x.tsv"], "cannot write"),
-        (["score", "texts.txt", "--out", "."], "cannot write"),
         (["score", "texts.txt", "--out", "/proc/x.tsv"], "cannot write"),
         (["score", "texts.txt", "--out", "done.tsv"], "--overwrite"),
         (["score", "nowhere.txt"], "no file"),
@@ -64,6 +72,11 @@ def one_line(answer: tuple[int, str, str], says: str, status: int = 2) -> None:
         (["diagnose", "a", "--model", "b", "--data", "texts.txt"], "two models"),
         (["evaluate", "pairwise", "--data", "texts.txt", "--out", "done.tsv"], "--overwrite"),
         (["evaluate", "generation", "--samplers", "magic"], "unknown sampler"),
+        (["evaluate", "generation", "--schedules", "magic"], "unknown schedule"),
+        (["evaluate", "generation", "--corpus", "nowhere.txt"], "no file nowhere.txt"),
+        (["evaluate", "schedule", "--data", "nowhere.txt"], "no file nowhere.txt"),
+        (["evaluate", "schedule", "--data", "texts.txt", "--steps", "0"], "whole numbers from 1"),
+        (["evaluate", "characters", "--held-out", "nowhere.txt"], "no file nowhere.txt"),
         (["compare", "--data", "texts.txt", "--method", "chian"], "did you mean 'chain'"),
     ],
 )
@@ -134,10 +147,11 @@ def test_a_hub_out_of_reach_is_noticed_without_retries(tmp_path: Path) -> None:
     code = """
 import time
 time.sleep = lambda _: print("slept")
+from anyorder.errors import AnyorderError
 from anyorder.models.hub import check_available
 try:
     check_available("bert-base-cased")
-except Exception as error:
+except AnyorderError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -200,6 +214,17 @@ def test_tables_fit_80_columns_and_keep_their_numbers(
     assert numbers[80] == numbers[300]
     assert max(map(len, shown[80].splitlines())) <= 80
     assert "…" not in shown[80]
+
+
+def test_the_table_of_perplexities_has_room_for_names(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = Perplexity("anyorder-mini", "sequential", "chain", "masked", "words", 996.38, 336.48, 2950.43, 99, 9, 9, 12.5)
+    perplexities([row])
+    out = capsys.readouterr().out
+    assert "anyorder-mini" in out
+    assert "padding" not in out
+    perplexities([row, replace(row, padding="predicted")])
+    assert "padding" in capsys.readouterr().out
 
 
 def test_every_command_has_its_example(command: Any) -> None:

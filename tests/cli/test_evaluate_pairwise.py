@@ -107,6 +107,15 @@ def test_a_killed_run_goes_on(tmp_path, data, tiny_checkpoint, command):
     assert timeless(resumed)["rows"] == timeless(whole)["rows"]
 
 
+def test_a_damaged_record_is_named(command, tmp_path):
+    assert command("--examples", "2", "--out", "run.jsonl")[0] == 0
+    journal = tmp_path / "run.jsonl"
+    journal.write_text(journal.read_text().replace('"g_kl"', '"g_"', 1))
+    status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume")
+    assert status == 2
+    assert "example 1 of run.jsonl is damaged: start over with --overwrite" in err
+
+
 def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
     assert command("--examples", "2", "--out", "run.jsonl")[0] == 0
     status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume", "--scheme", "contiguous")
@@ -194,7 +203,7 @@ def test_the_plain_table_names_what_was_left_out(command):
         (["--tail", "0.1", "--method", "mrf"], "an adaptive support is for ag and mlm"),
         (["--tail", "0.1", "--size", "3"], "--size 2"),
         (["--plot", "no/such/folder/distance.png"], "no folder"),
-        (["--out", "/proc/none/x.jsonl"], "choose another --out"),
+        (["--out", "/proc/none/x.jsonl"], "choose another place"),
     ],
 )
 def test_bad_input_is_one_line(command, arguments, message):

@@ -52,7 +52,7 @@ def test_a_curve_is_measured_drawn_and_found_again(monkeypatch, capsys, place):
     ("arguments", "says"),
     [
         (["--data", "nowhere.txt"], "nowhere.txt"),
-        (["--data", "{texts}", "--steps", "few"], "4,8,16"),
+        (["--data", "{texts}", "--steps", "few"], "1,2,4"),
         (["--data", "{texts}", "--length", "60"], "lower --length"),
         (["--data", "{texts}", "--plot", "prices.doc"], ".png"),
     ],

@@ -112,6 +112,20 @@ def test_a_file_gives_a_line_per_text_in_order(command, tiny_lm, tmp_path):
             assert c.keys() == expected.to_dict().keys()
 
 
+def test_a_column_of_a_file(command, tmp_path):
+    plain, tsv, jsonl = tmp_path / "texts.txt", tmp_path / "texts.tsv", tmp_path / "texts"
+    plain.write_text("\n".join(LINES) + "\n")
+    tsv.write_text("id\tsentence\n" + "".join(f"{i}\t{line}\n" for i, line in enumerate(LINES)))
+    jsonl.write_text("".join(json.dumps({"sentence": line}) + "\n" for line in LINES))
+    expected = command("--file", str(plain))
+    assert expected[0] == 0
+    assert command("--file", str(tsv), "--column", "sentence") == expected
+    assert command("--file", str(jsonl), "--column", "sentence", "--format", "jsonl") == expected
+    status, _, err = command("--file", str(tsv))
+    assert (status, "Choose one with --column" in err) == (2, True)
+    assert command("a ___", "--column", "sentence")[0] == 2
+
+
 def test_a_killed_run_goes_on_to_the_same_bytes(command, tmp_path, monkeypatch):
     monkeypatch.setattr("anyorder.cli.files.WINDOW", 4)
     source, whole, cut = tmp_path / "texts.txt", tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"

@@ -29,6 +29,16 @@ from anyorder.tasks.lm import MaskedLM
 
 LOAD = ["--device cuda:1", "--dtype bfloat16", "--allow-pickle", "--trust-remote-code"]
 MODEL = ["--model a/folder", *LOAD]
+RAY = "!anyorder.integrations.ray.pool"
+
+
+def files(needed: str, out: str) -> list[str]:
+    """The options of files of texts; ``needed`` names one."""
+    options = ["--column 2", "--format tsv", f"--out {out}", f"--resume @ --out {out}", "--overwrite", "--engine ray",
+               "--address auto @ --engine ray", "--workers 2 @ --engine ray"]  # fmt: skip
+    return [f"{one.partition(' @ ')[0]} @@ {needed} {one.partition(' @ ')[2]}" for one in options]
+
+
 WORLD = ["--world random", "--n 3", "--coupling 0.7", "--vocab 3 @ --world random", "--seed 7 @ --world random"]
 SMALL_WORLD = [f"{one} {'' if '@' in one else '@'} --masks 2" for one in WORLD]
 TUNED = "--data more.txt --finetune-steps 2"
@@ -46,7 +56,7 @@ class Command:
 
     Attributes:
         work: the functions it calls, with stand-ins in their place (behind a * the function itself, watched); the last
-            one ends the command.
+            one ends the command, and so does one behind a !.
         needed: arguments without which it does not run.
         options: every option, with a value that is not its default; behind an @, others that must be there with it;
             behind @@, those that stand in place of what is needed.
@@ -62,32 +72,32 @@ class Command:
 COMMANDS = {
     "fill": Command(
         "anyorder.tasks.alone.alone anyorder.files.reading.Source anyorder.files.journal.Results "
-        "anyorder.tasks.fill.fill",
+        f"{RAY} anyorder.tasks.fill.fill",
         "TEXT",
         ["--top 2", "--method joint", "--order entropy", "--beam 3", "--samples 4 @ --method sample",
          "--tail 0.25 @ --method joint", "--seed 7", "--any-pieces", "--special-tokens", "--allow-unknown", "--alone",
-         "--file others.txt @@ --file texts.txt", "--out filled.jsonl @@ --file texts.txt",
-         "--resume @@ --file texts.txt --out filled.jsonl", "--overwrite @@ --file texts.txt", *MODEL],
+         "--file others.txt @@ --file texts.txt", *files("--file texts.txt", "filled.jsonl"), *MODEL],
     ),
     "generate": Command(
-        "anyorder.tasks.generate.plan",
+        "anyorder.files.reading.Source anyorder.files.journal.Results !anyorder.tasks.generate.generate "
+        f"{RAY} anyorder.tasks.generate.plan",
         "",
         ["--length 9", "--prompt one", "--given six", "--begin two", "--end three", "--scatter four", "--acrostic five",
-         "--order entropy", "--steps 3", "--sampler gibbs", "--block 2 @ --sampler gibbs",
+         "--order entropy", "--speculate 4", "--steps 3", "--sampler gibbs", "--block 2 @ --sampler gibbs",
          "--mode sequential @ --sampler gibbs", "--influence attention @ --sampler adaptive",
          "--blocks 2 @ --sampler adaptive", "--threshold 0.25 @ --sampler adaptive",
          "--sharpness 3 @ --sampler adaptive", "--schedule cosine",
          "--epsilon 0.5", "--start random", "--draft one @ --sampler refine", "--pairs",
          "--reading full", "--temperature 0.5", "--top-k 3", "--top-p 0.5", "--min-p 0.25",
-         "--typical 0.75", "--samples 2", "--seed 7", "--allow-unknown", *MODEL],
+         "--typical 0.75", "--samples 2", "--seed 7", "--allow-unknown", "--file others.txt @@ --file texts.txt",
+         *files("--file texts.txt", "written.jsonl"), *MODEL],
         ("--json", "--trace", "--animate"),
     ),
     "score": Command(
-        "anyorder.files.reading.Source anyorder.files.journal.Results anyorder.tasks.score.score",
+        f"anyorder.files.reading.Source anyorder.files.journal.Results {RAY} anyorder.tasks.score.score",
         "texts.txt",
         ["--method bound", "--order random", "--samples 3 @ --method bound", "--reading full", "--per-token",
-         "--stride 5", "--strict", "--seed 7", "--column 2", "--format tsv", "--out scores.tsv",
-         "--resume @ --out scores.tsv", "--overwrite", *MODEL],
+         "--stride 5", "--strict", "--seed 7", *files("texts.txt", "scores.tsv"), *MODEL],
     ),
     "joint": Command(
         "anyorder.cli.joint.check_plot_path anyorder.tasks.joint.text_joints",
@@ -132,15 +142,14 @@ COMMANDS = {
         (),
     ),
     "translate": Command(
-        "anyorder.files.reading.Source anyorder.files.journal.Results anyorder.tasks.translate.translate",
+        f"anyorder.files.reading.Source anyorder.files.journal.Results {RAY} anyorder.tasks.translate.translate",
         "TEXT",
         ["--steps 3", "--lengths 2", "--length-law text", "--must one", "--must-repeat", "--sampler gibbs",
          "--order random @ --sampler any-order", "--block 2 @ --sampler gibbs", "--mode sequential @ --sampler gibbs",
          "--influence source @ --sampler adaptive", "--pairs @ --sampler parallel --draw",
          "--schedule cosine @ --sampler parallel", "--epsilon 0.5 @ --sampler parallel", "--start random", "--repair 2",
          "--draw", "--temperature 0.5 @ --draw", "--reading full", "--trace", "--seed 7",
-         "--file others.txt @@ --file texts.txt", "--out done.jsonl @@ --file texts.txt",
-         "--resume @@ --file texts.txt --out done.jsonl", "--overwrite @@ --file texts.txt", *MODEL],
+         "--file others.txt @@ --file texts.txt", *files("--file texts.txt", "done.jsonl"), *MODEL],
     ),
     "lm-eval": Command(
         "anyorder.models.hub.offline_if_unreachable lm_eval.tasks.TaskManager "
@@ -154,6 +163,11 @@ COMMANDS = {
         "--data texts.txt",
         ["--data others.txt", "--held-out more.txt", "--share 0.25 @ --held-out more.txt", "--samples 3", "--limit 4",
          "--seed 7", *MODEL],
+    ),
+    "evaluate curves": Command(
+        "anyorder.cli.evaluate_curves.check_plot_path anyorder.studies.curves.read_curve",
+        "a=here",
+        ["--plot curves.png"],
     ),
     "evaluate generation": Command(
         "anyorder.cli.evaluate_generation.check_output anyorder.studies.judge.load_judge "
@@ -293,14 +307,14 @@ def told(monkeypatch: pytest.MonkeyPatch, name: str, arguments: str) -> set[str]
     *before, last = ["anyorder.load", *COMMANDS[name].work.split()]
     with monkeypatch.context() as patch:
         for path in [*before, last]:
-            target = path.removeprefix("*")
+            target = path.lstrip("*!")
             short = target.rpartition(".")[2]
             module, _, attribute = target.rpartition(".")
             real = getattr(__import__(module, fromlist=[attribute]), attribute)
             stand_in = (
                 MagicMock(wraps=real) if path[0] == "*" else MagicMock(return_value=returns.get(short, MagicMock()))
             )
-            stand_in.side_effect = reached if path == last else None
+            stand_in.side_effect = reached if path == last or path[0] == "!" else None
             parent.attach_mock(stand_in, short)
             if short in ("Results", "Journal"):
                 parent.attach_mock(stand_in.return_value, short + "s")
@@ -345,7 +359,7 @@ def test_every_option_reaches_its_function(name: str, folder: Path, monkeypatch:
         arrived = told(monkeypatch, name, f"{without} {given}")
         assert arrived != plain(without), f"{name} {given} arrives nowhere"
         if value[0] != "-":
-            expected = {"a=b": "b", "float32": "fp32"}.get(value, value)
+            expected = {"a=b": "b", "float32": "fp32", "ray": "pool"}.get(value, value)
             assert any(expected in one for one in arrived), f"{name} {given}: {arrived}"
 
 

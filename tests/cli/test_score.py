@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anyorder.cli import app
-from anyorder.cli import score as command
+from anyorder.cli import files as command
 from anyorder.errors import AnyorderError
 from tiny import tiny_checkpoint_of
 
@@ -167,7 +167,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(command, "WINDOW", 16)
     source, cut, whole = write(tmp_path / "in.txt", many(2000)), tmp_path / "cut.jsonl", tmp_path / "whole.jsonl"
-    code = "import anyorder.cli as c; c.score.WINDOW = 16; c.main()"
+    code = "import anyorder.cli as c; c.files.WINDOW = 16; c.main()"
     args = ["score", source, "--out", cut, "--model", tiny_checkpoint]
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, args)])
     deadline = time.monotonic() + 100

@@ -9,7 +9,7 @@ import typer
 
 from anyorder.cli import app
 
-HEAVY = ("torch", "numpy", "transformers", "scipy", "matplotlib", "huggingface_hub", "urllib.request")
+HEAVY = ("torch", "numpy", "transformers", "scipy", "matplotlib", "huggingface_hub", "urllib.request", "ray", "pyarrow")
 SCRIPT = """
 import json, sys
 from anyorder.cli import app

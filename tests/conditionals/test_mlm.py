@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anyorder.conditionals import ModelConditionals
-from anyorder.conditionals.mlm import micro_batches
+from anyorder.conditionals.mlm import _PASS, micro_batches
 from anyorder.errors import AnyorderError
 from anyorder.models.heads import head_of
 from tiny import FAMILIES
@@ -92,6 +92,27 @@ def test_micro_batches_cover_all_rows_within_the_budget(lengths: list[int], budg
     cuts = micro_batches(lengths, budget)
     assert [i for start, stop in cuts for i in range(start, stop)] == list(range(len(lengths)))
     assert all((stop - start) * lengths[stop - 1] <= budget or stop - start == 1 for start, stop in cuts)
+    assert cost(lengths, cuts) <= cost(lengths, micro_batches(lengths, budget, alike=True))
+    most = max(1, budget // lengths[-1])
+    assert cost(lengths, cuts) <= -(-len(lengths) // most) * _PASS + len(lengths) * lengths[-1]
+    assert all(lengths[start] == lengths[stop - 1] for start, stop in micro_batches(lengths, budget, alike=True))
+
+
+def cost(lengths: list[int], cuts: list[tuple[int, int]]) -> int:
+    return sum(_PASS + (stop - start) * lengths[stop - 1] for start, stop in cuts)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "cuts"),
+    [
+        ([10] * 20 + [11] * 20, [(0, 40)]),  # 20 tokens of padding are cheaper than a pass
+        ([10] * 20 + [20] * 20, [(0, 20), (20, 40)]),  # 200 are not
+        ([10] * 20 + [20] * 20 + [21], [(0, 20), (20, 41)]),
+        ([30] * 10, [(0, 5), (5, 10)]),  # the budget, halved evenly
+    ],
+)
+def test_rows_are_padded_where_that_is_cheaper_than_a_pass(lengths: list[int], cuts: list[tuple[int, int]]) -> None:
+    assert micro_batches(lengths, 280 if lengths[0] == 30 else 2048) == cuts
 
 
 def test_logits_in_several_chunks(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,57 @@ def test_questions_asked_together_do_not_know_of_each_other(family: str) -> None
         torch.testing.assert_close(together, alone, atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_questions_on_the_way_are_those_between_single_reads_and_what_is_forgotten_was_never_read(
+    name: str, rows: int
+) -> None:
+    """A chain of guesses is read with its questions, its end forgotten, and the true tokens read in its place."""
+    ordered = implementation(name)
+    tokens, given, order = batch(name, rows)
+    order = torch.cat([order, torch.full((rows, 1), -1)], 1)
+    expected = one_by_one(ordered, tokens, given, order)
+    close = {"atol": 1e-5 if name == "reread" else 1e-10, "rtol": 0, "check_dtype": False}
+    g = torch.Generator().manual_seed(rows)
+    memory, turn, most = ordered.begin(tokens, given), 0, order.shape[1] - 1
+    while turn < most:
+        width, right = 1 + int(torch.randint(4, (1,), generator=g)), 1 + int(torch.randint(3, (1,), generator=g))
+        now, then = order[:, turn : turn + width], order[:, turn + 1 : turn + width + 1]
+        now = now[:, : then.shape[1]]
+        right = min(right, now.shape[1])
+        guesses = tokens.gather(1, now.clamp(min=0))
+        guesses[:, right:] = guesses[:, right:].flip(1).roll(1, 0)  # the first are right, the others hardly
+        memory, answers = ordered.read_asking(memory, now, guesses, then)
+        torch.testing.assert_close(answers[:, :right], expected[:, turn + 1 : turn + right + 1], **close)
+        memory = ordered.forget(memory, torch.where(torch.arange(now.shape[1]) < right, -1, now))
+        turn += right
+        assert torch.equal(memory.known, turns(given, order[:, turn:]) <= 0)
+    assert bool(memory.known.all())
+
+
+def test_many_questions_on_the_way_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, given, order = batch("bert")
+    now, then = order[:, :5], order[:, 1:6]
+    asked = model_ordered("bert"), tokens.gather(1, now.clamp(min=0))
+    memory, whole = asked[0].read_asking(asked[0].begin(tokens, given), now, asked[1], then)
+    monkeypatch.setattr(ordered_module, "SPARE", 4)
+    again, single = asked[0].read_asking(asked[0].begin(tokens, given), now, asked[1], then)
+    torch.testing.assert_close(whole, single, atol=1e-10, rtol=0)
+    rest = order[:, 5:]
+    torch.testing.assert_close(asked[0].ask(memory, rest), asked[0].ask(again, rest), atol=1e-10, rtol=0)
+
+
+def test_only_the_last_read_can_be_forgotten() -> None:
+    ordered = model_ordered("bert")
+    tokens = torch.full((1, 6), 7)
+    memory = ordered.begin(tokens, torch.zeros((1, 6), dtype=torch.bool))
+    memory = ordered.read(memory, torch.tensor([[3, 1, 4]]), tokens[:, :3])
+    with pytest.raises(AnyorderError, match="read last"):
+        ordered.forget(memory, torch.tensor([[3]]))
+    with pytest.raises(AnyorderError, match="asked after it was read"):
+        ordered.read_asking(memory, torch.tensor([[0, 2]]), tokens[:, :2], torch.tensor([[2, 0]]))
+
+
 def test_were_a_question_seen_by_what_comes_after_it_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered = model_ordered("bert")
     tokens, given, order = batch("bert", rows=1)

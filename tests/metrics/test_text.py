@@ -10,7 +10,6 @@ from anyorder.metrics.text import (
     adjacent_repeats,
     distinct_n,
     repetition_n,
-    stutter_rate,
     unigram_entropy,
 )
 
@@ -20,7 +19,6 @@ ROWS = [["the", "the", "cat"], ["a", "a", "a", "b"]]
 def test_stutter_counts_equal_neighbours():
     # the=the, the/cat | a=a, a=a, a/b: three of five
     assert adjacent_repeats(ROWS) == pytest.approx(3 / 5)
-    assert stutter_rate(ROWS, corpus_rate=0.1) == pytest.approx(0.5)
     assert adjacent_repeats(["a"]) == adjacent_repeats([]) == 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -227,3 +228,66 @@ def test_refusals_come_before_the_weights_are_read(folder: Path) -> None:
     change_config(folder, is_decoder=True)
     (folder / "model.safetensors").write_bytes(b"")
     refused(folder, "not a masked LM")
+
+
+# -- what a checkpoint might try ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shard", ["../other/model.safetensors", "/dev/zero", "..", "evil.bin", "", 3])
+def test_shards_are_files_of_its_own(folder: Path, tiny_checkpoint: Path, shard: Any) -> None:
+    shutil.copytree(tiny_checkpoint, folder.parent / "other")
+    names = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, shard)}))
+    refused(folder, "file beside it")
+    index.write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, "part.safetensors")}))
+    assert anyorder.load(folder).max_length == 64
+    index.write_text("[]")
+    refused(folder, "cannot read .*index.json")
+
+
+def test_one_flipped_bit(folder: Path) -> None:
+    """The highest bit of an exponent: a weight of some 10^37, with which some texts would have no score."""
+    weights = load_file(folder / "model.safetensors")
+    one = weights["bert.embeddings.word_embeddings.weight"]
+    one[7, 3] = 0.1
+    one.view(torch.int32)[7, 3] ^= 1 << 30
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    refused(folder, r"damaged \(one is 3.4e\+37\)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"is_decoder": 97}, "configuration.*is_decoder"),
+        ({"num_attention_heads": 0}, "cannot read|is not"),
+        ({"attn_implementation": "some/kernel"}, r"asks for code from the hub \(some/kernel\)"),
+        ({"transformers_weights": "part/model.safetensors.index.json"}, "must be files beside"),
+        ({"hidden_act": "nothing"}, "cannot read the weights"),
+        ({"mask_token_id": "x"}, "its configuration says x"),
+    ],
+)
+def test_settings_that_make_no_model(folder: Path, changes: dict[str, Any], says: str) -> None:
+    change_config(folder, **changes)
+    refused(folder, says)
+
+
+def test_a_pipe_is_no_file(folder: Path) -> None:
+    """Reading it would wait for ever."""
+    os.mkfifo(folder / "extra.safetensors")
+    refused(folder, "no ordinary file")
+
+
+def test_a_damaged_length_head(tmp_path: Path) -> None:
+    from tiny import tiny_translator
+
+    path = tiny_translator(tmp_path / "pairs")
+    head = path / "length_head.safetensors"
+    head.write_bytes(head.read_bytes()[:-100])
+    refused(path, "cannot read .*length_head.safetensors")
+
+
+def test_a_damaged_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text('{"version": "1.0"}')
+    refused(folder, "cannot read the tokenizer")

@@ -68,16 +68,19 @@ def test_values_and_gradients_are_those_of_transformers(setting: str, gradients:
 
 
 def test_dropout_is_that_of_transformers() -> None:
-    model = tiny_model("modernbert", mlp_dropout=0.5, attention_dropout=0.3).train()
+    model = tiny_model("modernbert", mlp_dropout=0.5, attention_dropout=0.3).double().train()
     model.set_attn_implementation("eager")  # the fused kernel draws its own mask
     layer = model.model.layers[0]
-    hidden = torch.randn(2, 6, 32)
+    hidden = torch.randn(2, 6, 32, dtype=torch.float64)
     angles = model.model.rotary_emb(hidden, torch.arange(6)[None], layer.attention_type)
     given = {"attention_mask": None, "position_embeddings": angles}
     torch.manual_seed(0)
     slow = layer(hidden, **given)
     torch.manual_seed(0)
-    torch.testing.assert_close(Layer(layer, last=False)(hidden, asked=None, **given), slow, atol=1e-5, rtol=1e-5)
+    fast = Layer(layer, last=False)(hidden, asked=None, **given)
+    # transformers turns in single precision, and hidden states of size 1 are not normalised here: up to 3e-5 over 300
+    # draws. A dropout that is missing or another mask would differ by 0.1 and more.
+    torch.testing.assert_close(fast, slow, atol=1e-4, rtol=1e-4)
 
 
 def test_half_precision_keeps_its_dtype_and_rotates_in_single_precision() -> None:

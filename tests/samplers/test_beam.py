@@ -160,3 +160,33 @@ def test_texts_with_other_numbers_of_blanks_are_refused():
     table = random_joint(generator(), 2, 2)
     with pytest.raises(AnyorderError, match="equally many blanks"):
         beams(table, torch.zeros((2, 2), dtype=torch.long), torch.tensor([[True, True], [True, False]]))
+
+
+def test_of_independent_blanks_only_the_needed_hypotheses_are_asked():
+    one = torch.tensor([0.4, 0.3, 0.2, 0.07, 0.03], dtype=torch.float64)
+    two = torch.tensor([0.5, 0.25, 0.15, 0.06, 0.04], dtype=torch.float64)  # surer, so it is filled first
+    table = Table((one[:, None] * two).log())
+    (found,) = beams(table, torch.zeros((1, 2), dtype=torch.long), torch.ones((1, 2), dtype=torch.bool), keep=3)
+    states, log_p = brute_force(table, 3)
+    assert torch.equal(found.tokens, states)
+    # log q of the other blank does not change, so that the third best completion is known before it is asked for.
+    assert found.rows == 1 + int((two.log() >= log_p[-1]).sum()) == 1 + 3
+
+
+def test_a_wrong_guess_of_who_is_needed_changes_no_answer():
+    asked = 0
+
+    class Counted(Table):
+        def __call__(self, tokens, positions):
+            nonlocal asked
+            asked += 1
+            return super().__call__(tokens, positions)
+
+    tables = [Counted(random_joint(generator(seed), 6, 2, concentration=0.2).log_joint) for seed in range(20)]
+    for table in tables:
+        text, free = torch.zeros((1, 2), dtype=torch.long), torch.ones((1, 2), dtype=torch.bool)
+        (found,) = beams(table, text, free, width=6, keep=3)
+        states, log_p = brute_force(table, 3)
+        assert torch.equal(found.tokens, states)
+        torch.testing.assert_close(found.log_prob, log_p, atol=1e-9, rtol=0)
+    assert asked > 2 * len(tables)  # sometimes the guess was too high

@@ -10,18 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from anyorder.serve.app import make_app
 from anyorder.serve.options import ServeOptions
+from anyorder.serve.run import Server
 
 
 @contextmanager
 def running(lm: Any, **settings: Any) -> Iterator[tuple[httpx.Client, Any]]:
     """(client, application) of a server that really listens."""
     listener = socket.create_server(("127.0.0.1", 0))
-    app = make_app(lm, ServeOptions(**settings))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=3, server_header=False))
+    app = make_app(lm, ServeOptions(**{"drain": 3.0, **settings}))
+    server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60, trust_env=False) as client:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
+from anyorder.conditionals.mlm import ModelConditionals
 from anyorder.errors import AnyorderError
 from anyorder.serve.engine import QUICK, Engine
 from anyorder.serve.jobs import Job, Refused
+from anyorder.serve.metrics import Metrics
 from anyorder.serve.turns import Pace, Turns
-from anyorder.tasks.options import FillOptions
-
-WAIT = 20.0  # seconds after which a test has failed
+from anyorder.serve.writing import write
+from anyorder.tasks.options import FillOptions, GenerateOptions
+from crowd import WAIT, at_once, close
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -130,6 +135,55 @@ def test_a_queue_that_would_take_too_long_refuses_too():
             assert (refused.value.retry_after or 0) >= 1
             go.set()
             await answers(first, second, b.job("a", seconds=30))
+
+    run(main())
+
+
+def test_the_speed_measured_before_the_first_request_counts_until_its_kind_was_seen():
+    async def main() -> None:
+        with bench() as b:
+            b.engine.speed.measured(1.0)  # seconds per unit of cost
+            go = threading.Event()
+            first = b.job("a", cost=100, do=blocked(go))
+            with pytest.raises(Refused, match="takes too long"):
+                b.job("a", seconds=WAIT)
+            go.set()
+            await answers(first)
+            while b.engine.running:
+                await asyncio.sleep(0.001)
+            await answers(b.job("a", cost=100, seconds=WAIT), b.job("a", seconds=WAIT))  # now it is known to be quick
+
+    run(main())
+
+
+def test_slow_requests_keep_other_slow_ones_out_but_no_quick_one():
+    async def main() -> None:
+        with bench() as b:
+            b.engine.speed.measured(1.0)
+            stop = threading.Event()
+            slow = b.job("slow", cost=QUICK + 1, seconds=3600, do=until(stop))
+            with pytest.raises(Refused, match="takes too long"):
+                b.job("slow too", cost=QUICK + 1, seconds=3600)
+            assert await answers(b.job("quick")) == ["quick"]
+            stop.set()
+            await answers(slow)
+
+    run(main())
+
+
+def test_the_turns_of_others_do_not_make_work_slow():
+    async def main() -> None:
+        with bench() as b:
+            stop = threading.Event()
+            slow = b.job("slow", cost=QUICK + 1, do=until(stop))
+            quick = b.job("quick", do=lambda pace: [pace() for _ in range(20)])  # a turn of the other's after each
+            quick.kind = "score"
+            await answers(quick)
+            stop.set()
+            await answers(slow)
+            while b.engine.running:
+                await asyncio.sleep(0.001)
+            assert b.engine.speed.seconds([quick]) < 0.02 < 20 * 0.001 + b.engine.speed.seconds([slow])
 
     run(main())
 
@@ -308,31 +362,9 @@ def test_the_answer_is_the_same_alone_and_in_a_crowd(server, path, bodies):
         assert close(one.json(), other.json())
 
 
-def at_once(client: Any, app: Any, path: str, bodies: list[Any]) -> list[Any]:
-    """The answers of requests that all wait before the first is worked on."""
-    engine = app.state.engine
-    with ThreadPoolExecutor(len(bodies)) as pool:
-        with engine._turns:
-            asked = [pool.submit(client.post, path, json=body) for body in bodies]
-            start = time.monotonic()
-            while engine.waiting + engine.running < len(bodies):
-                assert time.monotonic() < start + WAIT
-                time.sleep(0.005)
-        return [one.result() for one in asked]
-
-
 def batches(client: Any) -> float:
     lines = client.get("/metrics").text.splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("anyorder_batch_requests_count"))
-
-
-def close(a: Any, b: Any) -> bool:
-    """Equal, but for the last digits of numbers and what is another for each request."""
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a if k not in ("id", "created"))
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(close, a, b))
-    return a == (pytest.approx(b, abs=1e-4) if isinstance(b, float) else b)
 
 
 def test_an_unusable_text_costs_only_its_own_request(server):
@@ -366,3 +398,52 @@ def test_a_client_that_goes_away_ends_its_work(server):
     while app.state.engine._running:
         assert time.monotonic() < start + WAIT
         time.sleep(0.01)
+
+
+def test_what_the_drain_has_no_time_for_is_answered(serving):
+    body = {"texts": "the ___ sat", "sampler": "gibbs", "steps": 4000}
+    with ThreadPoolExecutor(3) as pool:
+        with serving(drain=0.3, seconds=3600.0) as (client, app):
+            url = f"{client.base_url}/generate"
+            said = [body, {**body, "stream": True}, {**body, "block": 1}]
+            asked = [pool.submit(httpx.post, url, json=one, timeout=WAIT, trust_env=False) for one in said]
+            start = time.monotonic()
+            while app.state.engine.running + app.state.engine.waiting < 3:
+                assert time.monotonic() < start + WAIT
+                time.sleep(0.005)
+        answers = [one.result() for one in asked]
+    assert [one.status_code for one in answers] == [503, 200, 503]
+    assert answers[0].headers["retry-after"] == "5"
+    *_, error, done = answers[1].text.strip().split("\n\n")
+    assert json.loads(error.removeprefix("data: "))["error"]["code"] == 503
+    assert done == "data: [DONE]"
+
+
+def test_a_client_that_goes_away_frees_its_rows_in_the_batch_it_shares(tiny_lm):
+    sent: list[int] = []
+
+    class Counted(ModelConditionals):
+        def __call__(self, tokens: Any, positions: Any) -> Any:
+            sent.append(int((positions >= 0).any(1).sum()))
+            return super().__call__(tokens, positions)
+
+    inner = tiny_lm.conditionals
+    counted = Counted(inner.model, mask_id=inner.mask_id, pad_id=inner.pad_id, max_length=inner.max_length)
+
+    async def main() -> None:
+        options = [GenerateOptions(samples=3, seed=1), GenerateOptions(samples=2, seed=2)]
+        gone, stays = [Job("generate", ["the ___{6} ."], one, 0, 1, WAIT, watched=True) for one in options]
+        steps = 0
+
+        def pace() -> None:
+            nonlocal steps
+            steps += 1
+            gone.over = steps > 3  # the first is before the first step
+
+        write(replace(tiny_lm, conditionals=counted), [gone, stays], pace, Metrics(lambda: 0))
+        assert sent == [5, 5, 5, 2, 2, 2]
+        found = await stays.answer()
+        expected = tiny_lm.generate("the ___{6} .", samples=2, seed=2)
+        assert [one["text"] for one in found[0]] == [one.text for one in expected]
+
+    run(main())

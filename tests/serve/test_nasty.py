@@ -61,7 +61,8 @@ def test_more_blanks_than_any_model_holds(client, path, text):
     ("path", "body", "field"),
     [(path, body, field) for path, body, names in [
         ("/fill", {"texts": "a ___"}, "top beam samples seed"),
-        ("/generate", {"texts": "a ___"}, "length steps block top_k samples seed"),
+        ("/generate", {"texts": "a ___"}, "length steps block speculate top_k samples seed"),
+        ("/translate", {"texts": "a"}, "steps lengths block repair seed"),
         ("/score", {"texts": "a"}, "samples stride seed"),
         ("/joint", {"text": "a ___ ___"}, "top cells seed"),
         ("/tokens", {"text": "a"}, "position top"),

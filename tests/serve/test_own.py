@@ -9,9 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+import anyorder
 from anyorder.serve import own
 from anyorder.tasks.joint import described, text_joints
-from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions
+from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions, TranslateOptions
+from crowd import at_once, close
+from tiny import tiny_translator
 
 TEXTS = ["the ___ sat on the ___ .", "a ___ dog", "the old ___{1-2} ran ."]
 
@@ -86,6 +89,41 @@ def test_score_is_the_librarys(client, tiny_lm):
     assert [len(one["per_token"]) for one in answer] == [4, 0, 3]
 
 
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    return anyorder.load(str(tiny_translator(tmp_path_factory.mktemp("translator"))))
+
+
+SOURCES = ["Der alte Mann.", "", "Das Meer war ruhig."]
+
+
+@pytest.mark.parametrize("said", [{}, {"draw": True, "seed": 3, "steps": 2, "lengths": 2, "must": ["cat"]}], ids=str)
+def test_translate_is_the_librarys_alone_and_in_a_crowd(serving, translator, said):
+    options = {**said, "must": tuple(said.get("must", ()))}
+    expected = [one.to_dict() for one in translator.translate(SOURCES, **options)]
+    first = translator.translate(SOURCES[0], **options).to_dict()
+    bodies = [{"texts": SOURCES, **said}, {"texts": SOURCES[0], **said}, {"texts": " ", **said}]
+    with serving(lm=translator) as (client, app):
+        lonely = [client.post("/translate", json=body) for body in bodies]
+        crowd = at_once(client, app, "/translate", bodies)
+    for answers in (lonely, crowd):
+        assert [one.status_code for one in answers] == [200, 200, 400]
+        assert close(answers[0].json()["results"], expected)
+        assert close(answers[1].json()["results"], [first])
+        assert answers[2].json()["error"]["message"].startswith("the source is empty")
+
+
+def test_a_model_that_cannot_translate_says_so(client):
+    answer = client.post("/translate", json={"texts": "Der alte Mann."})
+    assert answer.status_code == 400
+    assert "was not trained on pairs" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("said", [{"steps": "1,2"}, {"steps": 0}, {"must": "cat"}, {"lengths": 65}], ids=str)
+def test_translate_takes_one_number_of_steps_and_a_list_of_words(client, said):
+    assert client.post("/translate", json={"texts": "der Mann", **said}).status_code == 400
+
+
 def test_joint_is_the_commands_object_and_a_table_for_each_method(client, tiny_lm):
     text = "the ___ ___ on the mat"
     answer = client.post("/joint", json={"text": text, "method": "ag", "cells": 4, "top": 3}).json()
@@ -127,6 +165,7 @@ def test_tokens_says_what_else_could_stand_there(client, tiny_lm):
         (own.ScoreBody, ScoreOptions, {"texts"}),
         (own.JointBody, JointsOptions, {"text", "cells"}),
         (own.GenerateBody, GenerateOptions, {"texts", "stream", "canvas"}),
+        (own.TranslateBody, TranslateOptions, {"texts"}),
     ],
 )
 def test_bodies_have_the_options_of_the_commands(body, options, beside):

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed (extra dev)")
 
 CASES = int(os.environ.get("ANYORDER_SCHEMA_CASES", "4"))
-PATHS = ["/fill", "/generate", "/score", "/joint", "/tokens", "/v1/completions", "/infill", "/fill-mask"]
+PATHS = ["/fill", "/generate", "/score", "/joint", "/translate", "/tokens", "/v1/completions", "/infill", "/fill-mask"]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Putting a model into the package: what is shipped is what was trained, and the card's figures are what they say."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from anyorder.training.trainer import train
 
 @pytest.fixture
 def final(recipe_file, corpus):
-    path = recipe_file(data={"length": 96, "holdout": 0.3}, optim={"steps": 3})
+    path = recipe_file(data={"length": 96, "holdout": 0.3}, optim={"steps": 3}, objective={"ordered": 0.5})
     return train(load_recipe(path), data_dir=corpus, quiet=True)
 
 
@@ -43,6 +44,9 @@ def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path
         assert heading in text
     assert text.count("\n20. ") == 3
     assert "sha256" in text
+    last = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()][-1]
+    for reading in ("validation", "validation_ordered"):
+        assert f"all {last[reading]['value']:.3f} ± {last[reading]['standard_error']:.3f}" in text
 
 
 def test_what_is_too_large_is_not_shipped(final, tmp_path, monkeypatch):
@@ -60,7 +64,7 @@ def test_what_falls_short_of_the_bars_is_shipped_only_if_told(final, tmp_path, m
         bundle(final, target=target)
     row = PerCharacter("x", 2, 10, 4, 9.0, 8.0, 10.0, 20.0)
     measured = Measured((Bar("simple", "x.txt", None, 1.0),), (row,), (Accuracy(ALL, "pll", 4, 1.0, 0.9, 1.0),))
-    monkeypatch.setattr(module, "measure", lambda *_: measured)
+    monkeypatch.setattr(module, "measure", lambda *_, **__: measured)
     with pytest.raises(AnyorderError, match=r"simple: 9.000 nats per character, at most 1.0"):
         bundle(final, tmp_path, target)
     assert (target / "old").exists()

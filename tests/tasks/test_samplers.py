@@ -19,7 +19,7 @@ from anyorder.tasks.samplers import REGISTRY, SAMPLERS, holders, names, options_
 VALUES = {
     "order": "random", "steps": 7, "block": 3, "mode": "sequential", "influence": "attention", "pairs": True,
     "blocks": 2, "threshold": 0.25, "sharpness": 3.0,
-    "schedule": "cosine", "epsilon": 0.5, "start": "random", "draft": "the cat sat",
+    "speculate": 4, "schedule": "cosine", "epsilon": 0.5, "start": "random", "draft": "the cat sat",
 }  # fmt: skip
 OPTIONS = sorted(set().union(*map(names, SAMPLERS)))
 
@@ -58,6 +58,8 @@ def test_an_option_is_taken_by_its_samplers_and_refused_by_others(tiny_lm, sampl
         ("parallel", {"schedule": "cubic"}, "choose one of optimal, linear, cosine"),
         ("parallel", {"epsilon": -1.0}, "must not be negative"),
         ("parallel", {"order": [1, 2]}, "parallel commits by"),
+        ("any-order", {"speculate": 0}, "raise --speculate"),
+        ("any-order", {"speculate": 4, "order": "entropy"}, "token by token"),
         ("refine", {"start": "given"}, "--start given with --draft only"),
         ("refine", {"start": "random", "draft": "the cat"}, "--start given with --draft only"),
         ("refine", {"start": "blank"}, "choose one of masks, random, given"),

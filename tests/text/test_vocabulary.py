@@ -70,25 +70,25 @@ def test_characters_are_written_together(tokenizers):
     words = words_of(tokenizers, "character")
     ids = tokenizers["character"].convert_tokens_to_ids(["A", "C"])
     assert words.join("EV", ids) == "EVAC"
-    assert bool(words.word_like("EV").all())
+    assert bool(words.fits[words.kind("EV")].all())
 
 
 def test_what_fits_after_what(tokenizers):
     words = words_of(tokenizers, "wordpiece")
     ids = tokenizers["wordpiece"].convert_tokens_to_ids
-    assert words.word_like("The ")[ids("fox")]
-    assert not words.word_like("The ")[ids("##s")]
-    assert words.word_like("fox")[ids("##s")]
-    assert not words.word_like("fox")[ids("fox")]
-    assert words.word_like("(")[ids("fox")]
+    assert words.fits[words.kind("The ")][ids("fox")]
+    assert not words.fits[words.kind("The ")][ids("##s")]
+    assert words.fits[words.kind("fox")][ids("##s")]
+    assert not words.fits[words.kind("fox")][ids("fox")]
+    assert words.fits[words.kind("(")][ids("fox")]
     for kind in ("byte_level", "sentencepiece"):
         words = words_of(tokenizers, kind)
         tokenizer = tokenizers[kind]
         inside = tokenizer(" fox", add_special_tokens=False)["input_ids"][0]
-        assert words.word_like("The ")[inside]
-        assert not words.word_like("The")[inside]
+        assert words.fits[words.kind("The ")][inside]
+        assert not words.fits[words.kind("The")][inside]
         first = tokenizer("the", add_special_tokens=False)["input_ids"][0]
-        assert words.word_like("")[first]
+        assert words.fits[words.kind("")][first]
 
 
 def test_scripts_without_spaces_do_not_glue():

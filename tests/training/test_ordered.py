@@ -214,7 +214,7 @@ def test_training_on_without_it_takes_the_word_back(recipe_file, corpus, tmp_pat
 
 
 def test_refusals(recipe_file, corpus):
-    with pytest.raises(AnyorderError, match=r"is a share of the texts, from 0 to 1, not 1\.5"):
+    with pytest.raises(AnyorderError, match=r"'objective.ordered' must be at most 1, not 1\.5"):
         load_recipe(recipe_file(objective={"ordered": 1.5}))
     path = recipe_file(model={"kind": "gpt2"}, objective={"name": "causal", "ordered": 0.5})
     with pytest.raises(AnyorderError, match=r"objective\.ordered .* pmlm"):

@@ -226,8 +226,8 @@ def test_fifty_pairs_are_recalled(tmp_path, folder):
         ({"data": {"columns": [1]}}, "are two"),
         ({"data": {"columns": []}}, "name both with data.columns"),
         ({"objective": {"name": "causal", "ordered": 0}}, "masked LMs"),
-        ({"objective": {"label_smoothing": 1.0}}, "from 0 to below 1"),
-        ({"objective": {"length": 2}}, "from 0 to 1"),
+        ({"objective": {"label_smoothing": 1.0}}, "must be less than 1, not 1.0"),
+        ({"objective": {"length": 2}}, "must be at most 1, not 2.0"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(tmp_path, changes, said):

@@ -40,6 +40,17 @@ def test_overrides_and_defaults(tmp_path):
         ("optim: {starts: [0, 5, 5]}", "is 0 and then ever later steps"),
         ("optim: {decay: 0}", "is a share of the steps"),
         ("optim: {decay: []}", "is a share of the steps"),
+        ("optim: {lr: .nan}", "must be at least 0, not nan"),
+        ("optim: {lr: 1.0e+300}", "must be at most 1000000000"),
+        ("optim: {betas: [0.9]}", "wants a value like"),
+        ("optim: {betas: [0.9, 1.0]}", "must be less than 1"),
+        ("optim: {steps: .inf}", "wants a value like"),
+        ("model: {heads: 0}", "at least 1"),
+        ("run: {evaluate_every: 0}", "at least 1"),
+        ("run: {keep: -1}", "at least 0"),
+        ("data: {holdout: [0.1, 2]}", "at most 1"),
+        ("seed: -1", "at least 0"),
+        ("[" * 3000, "nested too deeply|not valid YAML"),
         ("[1, 2]", "must be a YAML mapping"),
         ("a: [", "not valid YAML"),
     ],
@@ -48,6 +59,13 @@ def test_refusals(tmp_path, text, message):
     with pytest.raises(AnyorderError, match=message) as error:
         load_recipe(write(tmp_path, text))
     assert "\n" not in str(error.value)
+
+
+def test_a_recipe_in_another_encoding(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_bytes("output: Läufe".encode("latin-1"))
+    with pytest.raises(AnyorderError, match=r"is not UTF-8 \(byte 10\).*iconv"):
+        load_recipe(path)
 
 
 def test_missing_recipe_and_bad_override(tmp_path):

@@ -12,7 +12,7 @@ from math import comb
 
 import numpy as np
 
-from anyorder.chains.transition import Array, block_law, joint, product_law
+from anyorder.chains.transition import Array, joint
 from anyorder.chains.worlds import check_memory
 from anyorder.conditionals.table import Table
 from anyorder.errors import AnyorderError
@@ -110,15 +110,3 @@ def decoding_law(table: Table, schedule: list[int], temperature: float = 1.0) ->
         laws = after
     (law,) = laws.values()
     return law.reshape(-1)
-
-
-def best_product_loss(table: Table, block: tuple[int, ...]) -> float:
-    """E KL(p(x_S | x_-S) ‖ ∏_t p(x_t | x_-S)) for one block, straight from its definition."""
-    rest = tuple(d for d in range(table.length) if d not in block)
-    weight = joint(table).transpose(*rest, *block).reshape(-1, table.vocab_size ** len(block)).sum(-1)
-    exact = block_law(table, block)
-    best = product_law(exact, table.vocab_size)
-    some = exact > 0
-    terms = np.zeros_like(exact)
-    terms[some] = exact[some] * np.log(exact[some] / best[some])
-    return float(weight @ terms.sum(-1))

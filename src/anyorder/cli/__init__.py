@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from anyorder import __version__
-from anyorder.cli import (
-    certify,
-    compare,
-    compatibility,
-    diagnose,
-    evaluate,
-    fill,
-    finetune,
-    generate,
-    joint,
-    lab,
-    lm_eval,
-    score,
-    serve,
-    train,
-    translate,
-)
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
 
@@ -37,23 +21,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _part in (
-    certify,
-    compare,
-    compatibility,
-    diagnose,
-    evaluate,
-    fill,
-    finetune,
-    generate,
-    joint,
-    lab,
-    lm_eval,
-    score,
-    serve,
-    train,
-    translate,
-):
-    _part.register(app)
+    "certify", "compare", "compatibility", "diagnose", "evaluate", "fill", "finetune", "generate", "joint", "lab",
+    "lm_eval", "score", "serve", "train", "translate",
+):  # fmt: skip
+    import_module(f"anyorder.cli.{_part}").register(app)
+
+# What click says of a command line that it cannot read; newer versions of typer carry a click of their own.
+_Usage: Any = typer.BadParameter.__base__
 
 
 def _version(wanted: bool) -> None:
@@ -72,27 +46,41 @@ def anyorder(
 
 
 def main() -> None:
-    """Run the command line; our own errors become one line on stderr and exit status 2."""
+    """Run the command line; what it refuses becomes one line on stderr and exit status 2."""
     # transformers' own bars and warnings would interleave with ours; a user's explicit setting wins.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         try:
-            app()
+            status = app(prog_name="anyorder", standalone_mode=False)
         finally:
             sys.stdout.flush()  # a full disk behind a pipe or a redirection shows only now
+        if status:  # of typer.Exit
+            sys.exit(status)
     except AnyorderError as error:
         _end(str(error), 2)
-    except KeyboardInterrupt:
+    except _Usage as error:
+        _misused(error)
+    except (KeyboardInterrupt, typer.Abort):
         _end("interrupted", 130)
     except BrokenPipeError:
         _silence()  # the reader went away (`anyorder ... | head`): the convention is to stop without a word
         sys.exit(141)
     except OSError as error:
-        if error.filename is None:
-            _silence()
-        where = f" {error.filename}" if error.filename else ""
-        _end(f"cannot read or write{where} ({error.strerror or error}): check the place and its room", 1)
+        why = " ".join(str(error.strerror or error).split())
+        if error.filename is not None:  # a place that was named
+            _end(f"cannot read or write {error.filename} ({why}): check the place and its room", 2)
+        _silence()
+        _end(f"cannot read or write ({why}): check the place and its room", 1)
+
+
+def _misused(error: Any) -> NoReturn:
+    """One line for what click would draw a box around; a command without arguments has printed its help already."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    if not said:
+        sys.exit(2)
+    command = error.ctx.command_path if error.ctx is not None else "anyorder"
+    _end(f"{said[0].lower()}{said[1:]}: see {command} --help", 2)
 
 
 def _end(message: str, status: int) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -47,7 +47,7 @@ def load_model(options: ModelOptions, quick: bool = False) -> MaskedLM:
     from anyorder.models.lean import lean
 
     # A checkpoint's own code may need what a quick start leaves out.
-    with lean() if quick and not options.trust_remote_code else nullcontext():
+    with lean(quick and not options.trust_remote_code):
         return anyorder.load(options.model, **options.keywords)
 
 

@@ -46,14 +46,15 @@ def generation(
             raise AnyorderError(f"no folder {out.parent} to write into: create it first")
         out.mkdir(exist_ok=True)
         check_output(out / "generation.json", overwrite=overwrite)
-    lm = load_model(model)
     from anyorder.metrics.schedules import SCHEDULES
     from anyorder.studies.generation import masked_writers, real_texts, study
     from anyorder.studies.judge import load_judge
 
-    schedules = [name for name in SCHEDULES if name != "optimal" or lm.curve is not None]
-    if options.schedules is not None:
-        schedules = [choose(name.strip(), SCHEDULES, "schedule") for name in options.schedules.split(",")]
+    wanted = None if options.schedules is None else options.schedules.split(",")
+    schedules = [choose(name.strip(), SCHEDULES, "schedule") for name in wanted or SCHEDULES]
+    lm = load_model(model)
+    if wanted is None and lm.curve is None:
+        schedules.remove("optimal")
     critic = load_judge(options.judge, model) if options.judge is not None else None
     writers = list(
         masked_writers(

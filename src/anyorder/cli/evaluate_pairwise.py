@@ -68,6 +68,7 @@ def evaluate_pairwise(
     syntax = options.distance == "syntactic"
     parse = load_parser(options.parser or "en_core_web_sm") if syntax else None
     lm = load_model(model)
+    from anyorder.files.disk import only_writer
     from anyorder.files.journal import Journal
     from anyorder.files.reading import Source
     from anyorder.studies.pairwise import by_distance, run, table
@@ -84,8 +85,8 @@ def evaluate_pairwise(
     # The number of examples may grow when a run is continued; how its distances are counted does not matter to it.
     for name in ("method", "examples", "distance", "parser"):
         del settings[name]
-    journal = Journal(path, settings, resume=resume, overwrite=overwrite)
-    with progress(quiet=json) as bar:
+    with only_writer(path), progress(quiet=json) as bar:
+        journal = Journal(path, settings, resume=resume, overwrite=overwrite)
         rows_each = size * min(support or vocab_size, vocab_size) ** (size - 1)
         done = min(len(journal.records), len(drawn.examples))
         task = bar.add_task("passes", total=rows_each * len(drawn.examples), completed=rows_each * done)

@@ -139,10 +139,12 @@ def _about(name: str, path: Path) -> dict[str, Any]:
 def _print(rows: list[Perplexity]) -> None:
     from rich.console import Console
 
-    shown = new_table(("model", "order", "method", "padding"), ("PPL", "95 %", "texts", "s"))
+    # A column that says the same of all rows only takes room from the others.
+    paddings = any(r.padding != "masked" for r in rows)
+    shown = new_table(("model", "order", "method", *["padding"] * paddings), ("PPL", "95 %", "texts", "s"))
     for r in rows:
-        padding = r.padding if r.padding == "masked" else f"{r.padding}, counts {r.counted}"
+        padding = [r.padding if r.padding == "masked" else f"{r.padding}, counts {r.counted}"] * paddings
         interval = "one text: none" if r.low != r.low else f"{r.low:.2f} to {r.high:.2f}"
         value = (f"{r.perplexity:.2f}", interval, str(r.texts), f"{r.seconds:.1f}")
-        shown.add_row(r.model, r.order, r.method, padding, *value)
+        shown.add_row(r.model, r.order, r.method, *padding, *value)
     Console().print(shown)

@@ -47,22 +47,24 @@ def evaluate_understanding(
     models = {name: str(path) for name, path in named_models([*options.models, *(more or [])]).items()}
     if any(name.endswith("*") for name in models):
         raise AnyorderError("a * ends the names of models that learnt all tasks together: choose another name")
+    from anyorder.files.disk import only_writer
     from anyorder.files.journal import Journal
     from anyorder.studies.understanding.table import journal_settings, run_cells, table
 
-    journal = Journal(out / "cells.jsonl", journal_settings(options), resume=resume, overwrite=overwrite)
-    with progress(json) as bar:
-        tasks: dict[str, Any] = {}
+    with only_writer(out / "cells.jsonl"):
+        journal = Journal(out / "cells.jsonl", journal_settings(options), resume=resume, overwrite=overwrite)
+        with progress(json) as bar:
+            tasks: dict[str, Any] = {}
 
-        def report(what: str, done: int, total: int) -> None:
-            task = tasks[what] if what in tasks else tasks.setdefault(what, bar.add_task(what, total=total))
-            bar.update(task, completed=done, visible=done < total)
+            def report(what: str, done: int, total: int) -> None:
+                task = tasks[what] if what in tasks else tasks.setdefault(what, bar.add_task(what, total=total))
+                bar.update(task, completed=done, visible=done < total)
 
-        run_cells(models, options, journal, report)
-    rows = table(journal.records, options.against)
-    settings = asdict(options) | {"models": models, **journal_settings(options)}
-    result = {"rows": [row.to_dict() for row in rows], "settings": settings}
-    _write(out, result, rows)
+            run_cells(models, options, journal, report)
+        rows = table(journal.records, options.against)
+        settings = asdict(options) | {"models": models, **journal_settings(options)}
+        result = {"rows": [row.to_dict() for row in rows], "settings": settings}
+        _write(out, result, rows)
     if json:
         print_json(result)
     else:

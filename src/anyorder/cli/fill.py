@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import (
-    JsonOption,
-    ModelOptions,
-    OverwriteOption,
-    ResumeOption,
-    command,
-    load_model,
-    print_json,
-    progress,
-)
-from anyorder.cli.files import answer_file, check_file_options
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.files import FileOptions
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
 from anyorder.tasks.options import FillOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.fill import Completion
-    from anyorder.tasks.lm import MaskedLM
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +25,7 @@ def register(app: typer.Typer) -> None:
 def fill(
     options: FillOptions,
     model: ModelOptions,
+    files: FileOptions,
     text: Annotated[
         str | None, typer.Argument(help="A text with blanks: ___ one token, ___{3} three, ___{1-4} one to four.")
     ] = None,
@@ -47,37 +35,21 @@ def fill(
             "--alone", help="Also show the likeliest words of each blank on its own, with the other blanks masked."
         ),
     ] = False,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", help="Fill every text of a file: a text per line, .tsv or .jsonl; - is stdin."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="With --file: write here, JSON lines.")] = None,
-    resume: ResumeOption = False,
-    overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Fill every blank of a text *jointly*; completions ranked by their joint log-probability.
 
     With --file, one JSON object per line, {"text", "completions"}, in the order of the input; an empty line stays one
     without completions. Texts share the model's batches, 256 at a time; --out with --resume continues a run that was
-    stopped, and the file is byte for byte that of a run that was not.
+    stopped, and the file is byte for byte that of a run that was not. --engine ray spreads the work over the workers of
+    a cluster, or of this machine, and changes no byte.
     """
-    check_file_options('anyorder fill "The ___ sat."', text is not None, file, out, resume, overwrite)
-    if file is not None and alone:
-        raise AnyorderError("--alone is for one text: leave out --file")
-    if file is not None:
-        answer_file(
-            file,
-            model,
-            asdict(options),
-            partial(_lines, options),
-            doing="filling",
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
-        )
-    else:
+    if not files.is_file(text, 'anyorder fill "The ___ sat."'):
         _fill_text(str(text), options, model, alone, json)
+    elif alone:
+        raise AnyorderError("--alone is for one text: leave out --file")
+    else:
+        files.answer("fill", options, model)
 
 
 def _fill_text(text: str, options: FillOptions, model: ModelOptions, alone: bool, json: bool) -> None:
@@ -101,14 +73,6 @@ def _fill_text(text: str, options: FillOptions, model: ModelOptions, alone: bool
     if single is not None:
         _print_alone(single)
     _print(completions)
-
-
-def _lines(options: FillOptions, lm: MaskedLM, texts: list[str], first: int) -> list[str]:
-    """The completions of a window of a file as lines of JSON."""
-    from anyorder.show.completions import to_json
-    from anyorder.tasks.fill import fill as fill_texts
-
-    return [to_json(text, best) for text, best in zip(texts, fill_texts(lm, texts, options, first=first), strict=True)]
 
 
 def _print(completions: list[Completion]) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from anyorder.cli.common import JsonOption, OverwriteOption, command, count, print_json, progress
 from anyorder.errors import choose
-from anyorder.files.disk import check_folder
+from anyorder.files.disk import check_folder, only_writer
 from anyorder.studies.options import FinetuneOptions
 
 _EPILOG = "Example: anyorder finetune mrpc --model bert-base-cased --data-dir glue --out runs/mrpc"
@@ -40,7 +40,7 @@ def finetune(
     from anyorder.studies.understanding.learning import learn, read_job
 
     job = read_job(task, options)
-    with progress(json) as bar:
+    with only_writer(out), progress(json) as bar:
         shown = bar.add_task(f"{options.model or 'anyorder-mini'} {task}", total=None)
         learned = learn(
             job,
@@ -49,8 +49,8 @@ def finetune(
             options.seed,
             lambda done, total: bar.update(shown, completed=done, total=total),
         )
-    settings = {"task": task, **{k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()}}
-    learned.save(out, settings)
+        settings = {"task": task, **{k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()}}
+        learned.save(out, settings)
     if json:
         print_json({"rows": learned.metrics, "settings": settings})
     else:

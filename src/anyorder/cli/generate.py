@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, print_json, progress
+from anyorder.cli.files import FileOptions
 from anyorder.errors import AnyorderError
 from anyorder.show.animation import check_animation_path, write_animation
 from anyorder.show.printable import printable
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
 def generate(
     options: GenerateOptions,
     model: ModelOptions,
+    files: FileOptions,
     text: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The same as --prompt.", show_default=False)
     ] = None,
@@ -47,10 +49,20 @@ def generate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Generate text in any word order, around any words that are given."""
+    """Generate text in any word order, around any words that are given.
+
+    With --file, one JSON object per line, {"text", "generations"}, in the order of the prompts; an empty line stays one
+    without generations. --out with --resume continues a run that was stopped, and --engine ray spreads the work over
+    the workers of a cluster, or of this machine: neither changes a byte.
+    """
     if text is not None and options.prompt is not None:
         raise AnyorderError("two prompts: give the text as an argument or with --prompt")
     options = replace(options, prompt=options.prompt if text is None else text)
+    if files.given:
+        if options.prompt is not None or trace or animate is not None:
+            raise AnyorderError("--prompt, --trace and --animate are for one text: leave them out, or --file")
+        files.answer("generate", options, model)
+        return
     check_animation_path(animate)
     lm = load_model(model, quick=True)
     from anyorder.tasks.generate import generations, plan

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 
 import typer
 
 from anyorder.cli.common import ModelOptions, command, load_model
 from anyorder.errors import AnyorderError
+from anyorder.memory import keep_steady
 from anyorder.serve.options import ServeOptions
 
 
@@ -20,13 +20,12 @@ def register(app: typer.Typer) -> None:
 def serve(options: ServeOptions, model: ModelOptions) -> None:
     """Serve one model over HTTP, with a page to play with it at /.
 
-    Speaks the library's own options (/fill, /generate, /score, /joint), OpenAI's completions with suffix
-    (/v1/completions), llama.cpp's /infill and Hugging Face's fill-mask; /docs lists them. See docs/serving.md.
+    Speaks the library's own options (/fill, /generate, /score, /joint, /translate), OpenAI's completions with
+    suffix (/v1/completions), llama.cpp's /infill and Hugging Face's fill-mask; /docs lists them. See docs/serving.md.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise AnyorderError("serving needs the extra web: pip install 'anyorder[web]'")
-    # Texts come in every length; without a bound oneDNN keeps what it prepared for each, gigabytes in the end.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
+    keep_steady()
     lm = load_model(model, quick=True)
     from anyorder.serve.run import serve as run
 

@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from anyorder.conditionals.mlm import micro_batches, refuse_long, refuse_nan
-from anyorder.conditionals.turns import check_ask, check_given, check_order, check_read
+from anyorder.conditionals.reread import read_asking_by_asking
+from anyorder.conditionals.turns import check_ask, check_asked_on_the_way, check_given, check_order, check_read
 from anyorder.errors import AnyorderError
 from anyorder.models.heads import head_of
-from anyorder.models.memory import Memory, Reader
+from anyorder.models.memory import SPARE, Memory, Reader
 from anyorder.models.ordered import TRAINED, OrderedStates, turns
 
 if TYPE_CHECKING:
@@ -89,22 +90,48 @@ class ModelOrdered:
 
     def ask(self, memory: Kept, positions: Tensor) -> Tensor:
         """log q, [B, K, V] in float32 at least, on the device of ``positions``."""
-        (b, k), v = positions.shape, self.vocab_size
         asked = memory.sorted(positions)
         check_ask(memory.inside.current().known, asked)
-        # Allocated outside inference mode, so that the caller may change it in place.
-        answer = torch.full((b, k, v), -math.log(v), dtype=self._dtype, device=positions.device)
+        answer = self._uniform(positions)
         with torch.inference_mode():
-            for first in range(0, k, step := max(1, TOKEN_BUDGET // max(1, b))):
-                part = asked[:, first : first + step]
-                hidden = self._reader.ask(memory.inside, part)
-                row, column = (part >= 0).nonzero(as_tuple=True)
-                place = row if memory.rows is None else memory.rows.to(row.device)[row]
-                for r, to, c in zip(*(x.split(max(1, _LOGITS // v)) for x in (row, place, column)), strict=True):
-                    log_q = self._head(hidden[r, c]).to(self._dtype).log_softmax(-1)
-                    answer[to.to(answer.device), c.to(answer.device) + first] = log_q.to(answer.device)
+            step = max(1, TOKEN_BUDGET // max(1, len(asked)))
+            for part, into in zip(asked.split(step, 1), answer.split(step, 1), strict=True):
+                self._answer(memory, part, self._reader.ask(memory.inside, part), into)
         refuse_nan(answer[..., 0])
         return answer
+
+    def read_asking(self, memory: Kept, positions: Tensor, tokens: Tensor, asked: Tensor) -> tuple[Kept, Tensor]:
+        """One pass over the tokens and the questions, unless they are too many for one."""
+        if positions.shape[1] > SPARE or 2 * positions.numel() > TOKEN_BUDGET:
+            return read_asking_by_asking(self, memory, positions, tokens, asked)
+        read, questions = memory.sorted(positions), memory.sorted(asked)
+        check_read(memory.inside.current().known, read)
+        check_asked_on_the_way(memory.inside.current().known, read, questions)
+        answer = self._uniform(asked)
+        with torch.inference_mode():
+            inside, hidden = self._reader.read_asking(memory.inside, read, memory.sorted(tokens), questions)
+            memory = Kept(inside, memory.rows)
+            self._answer(memory, questions, hidden, answer)
+        refuse_nan(answer[..., 0])
+        return memory, answer
+
+    def forget(self, memory: Kept, positions: Tensor) -> Kept:
+        """Free the slots of ``positions`` [B, K], the last that were read."""
+        with torch.inference_mode():
+            return Kept(self._reader.forget(memory.inside, memory.sorted(positions)), memory.rows)
+
+    def _uniform(self, asked: Tensor) -> Tensor:
+        """[B, K, V], what -1 is answered; allocated outside inference mode, so that the caller may change it."""
+        v = self.vocab_size
+        return torch.full((*asked.shape, v), -math.log(v), dtype=self._dtype, device=asked.device)
+
+    def _answer(self, memory: Kept, asked: Tensor, hidden: Tensor, into: Tensor) -> None:
+        """Write log q of the questions ``asked`` [B, K], whose ``hidden`` [B, K, H] are inside, to [B, K, V]."""
+        row, column = (asked >= 0).nonzero(as_tuple=True)
+        place = row if memory.rows is None else memory.rows.to(row.device)[row]
+        for r, to, c in zip(*(x.split(max(1, _LOGITS // self.vocab_size)) for x in (row, place, column)), strict=True):
+            log_q = self._head(hidden[r, c]).to(self._dtype).log_softmax(-1)
+            into[to.to(into.device), c.to(into.device)] = log_q.to(into.device)
 
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64: one pass over each text's tokens and as many questions as it has tokens to predict."""

@@ -8,7 +8,7 @@ the plain loop against which keeping keys and values is measured.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,9 +61,32 @@ class Reread:
         log_q = self.conditionals(memory.tokens[asks], positions[asks])
         return nothing.to(log_q.dtype).index_put_((asks.nonzero()[:, 0],), log_q)
 
+    def read_asking(self, memory: Reading, positions: Tensor, tokens: Tensor, asked: Tensor) -> tuple[Reading, Tensor]:
+        """Column by column."""
+        return read_asking_by_asking(self, memory, positions, tokens, asked)
+
+    def forget(self, memory: Reading, positions: Tensor) -> Reading:
+        """Masks at ``positions`` again."""
+        n = memory.tokens.shape[1]
+        place = torch.where(positions < 0, n, positions)
+        tokens = torch.nn.functional.pad(memory.tokens, (0, 1)).scatter_(1, place, self.mask_id)
+        known = torch.nn.functional.pad(memory.known, (0, 1)).scatter_(1, place, False)
+        return Reading(tokens[:, :n], known[:, :n])
+
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other."""
         return chain_by_asking(self, tokens, given, order)
+
+
+def read_asking_by_asking(
+    ordered: Ordered, memory: Any, positions: Tensor, tokens: Tensor, asked: Tensor
+) -> tuple[Any, Tensor]:
+    """:meth:`anyorder.types.Ordered.read_asking` by its definition."""
+    answers = []
+    for position, token, question in zip(*(part.split(1, 1) for part in (positions, tokens, asked)), strict=True):
+        memory = ordered.read(memory, position, token)
+        answers.append(ordered.ask(memory, question))
+    return memory, torch.cat(answers, 1)
 
 
 def chain_by_asking(ordered: Ordered, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:

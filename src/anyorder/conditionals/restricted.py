@@ -116,6 +116,15 @@ class RestrictedOrdered(_Rules):
         """log q, [B, K, V]."""
         return self._restricted(self._ordered.ask(memory, positions), positions)
 
+    def read_asking(self, memory: Any, positions: Tensor, tokens: Tensor, asked: Tensor) -> tuple[Any, Tensor]:
+        """As the model, with its answers restricted."""
+        memory, log_q = self._ordered.read_asking(memory, positions, tokens, asked)
+        return memory, self._restricted(log_q, asked)
+
+    def forget(self, memory: Any, positions: Tensor) -> Any:
+        """As the model."""
+        return self._ordered.forget(memory, positions)
+
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other: the restricted law is normalised over all V."""
         return chain_by_asking(self, tokens, given, order)

@@ -27,6 +27,22 @@ def check_ask(known: Tensor, positions: Tensor) -> None:
     _refuse(known, positions, "is asked", "ask once about positions that were neither given nor read, and -1 elsewhere")
 
 
+def check_asked_on_the_way(known: Tensor, positions: Tensor, asked: Tensor) -> None:
+    """What is ``asked`` [B, K] after each column of ``positions`` [B, K] is read must still be open then."""
+    if asked.shape != positions.shape:
+        raise AnyorderError(
+            f"one question goes with each token: asked must be {list(positions.shape)}, not {list(asked.shape)}"
+        )
+    check_ask(known, asked)
+    b, k = positions.shape
+    column = torch.arange(k, device=known.device).expand(b, k)
+    turn = torch.full((b, known.shape[1] + 1), k, device=known.device)  # when each is read; k: not here
+    turn = turn.scatter(1, torch.where(positions < 0, known.shape[1], positions), column)
+    late = (turn.gather(1, asked.clamp(min=0)) <= column) & (asked >= 0)
+    if bool(late.any()):
+        raise AnyorderError(f"position {int(asked[late][0])} is asked after it was read: ask about what comes later")
+
+
 def check_order(known: Tensor, order: Tensor) -> None:
     """An order [B, K] names every position at most once, and none that is ``known`` [B, N] from the start."""
     _refuse(known, order, "stands in the order", "list each position to predict once")

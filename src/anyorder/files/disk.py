@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from anyorder.errors import AnyorderError
 
+LOCK = ".lock"  # ends the name of a file that says that another is being written
 UNFINISHED = ".writing"  # ends the name of a folder while it is written
 
 
@@ -28,15 +31,49 @@ def atomically(target: Path, write: Callable[[Path], object]) -> None:
             shutil.rmtree(target)
         temporary.rename(target)
         _sync(target.parent)
-    except (OSError, RuntimeError) as error:
+    except Exception as error:  # torch and safetensors wrap the disk's answer in errors of their own
         shutil.rmtree(temporary, ignore_errors=True)
-        # torch and safetensors wrap the disk's answer in errors of their own
-        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error) or "write" in str(error):
-            raise AnyorderError(
-                f"could not write {target} (is the disk full?): the last good checkpoint is untouched; "
-                f"make room and continue with --resume"
-            ) from error
-        raise
+        if not isinstance(error, OSError) and not re.search(r"os error|no space left|writ", str(error), re.I):
+            raise
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise AnyorderError(
+            f"could not write {target} (is the disk full? {reason}): the last good checkpoint is untouched; "
+            f"make room and continue with --resume, or run it again"
+        ) from error
+
+
+@contextmanager
+def only_writer(path: Path | None) -> Iterator[None]:
+    """Refuse a second process that would write ``path`` while this one does; None and devices are anybody's.
+
+    The lock is the system's, on a file beside, and ends with the process however that ends.
+    """
+    if sys.platform == "win32" or path is None or not (path.is_file() or path.is_dir() or not path.exists()):
+        yield
+        return
+    import fcntl
+
+    beside = path.with_name(path.name + LOCK)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(beside, os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError as error:
+        raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another place") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it before may have removed it: then the one that is there now is not ours.
+            mine = beside.exists() and os.path.samestat(os.fstat(handle), beside.stat())
+        except BlockingIOError:
+            mine = False
+        if not mine:
+            raise AnyorderError(f"another process is writing {path}: wait until it has ended, or choose another name")
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def check_output(path: Path | None, *, overwrite: bool, also: str = "") -> None:

@@ -11,7 +11,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,27 @@ def line_ends(path: Path) -> list[int]:
     return ends
 
 
+def same_json(line: str, text: str, field: str = "text") -> bool:
+    """Whether a line of JSON is the result of ``text``."""
+    try:
+        return bool(json.loads(line)[field] == text)
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return False
+
+
+@dataclass(frozen=True)
+class Form:
+    """What becomes of the lines of a file once all of them are there.
+
+    Attributes:
+        write: (file of lines, result): writes the result, which takes its name once it is whole.
+        texts: of a result, the texts it answers, None for one it does not say.
+    """
+
+    write: Callable[[Path, Path], None]
+    texts: Callable[[Path], Iterable[str | None]]
+
+
 class Results:
     """An output file that holds whole windows of lines only.
 
@@ -58,30 +80,44 @@ class Results:
     Args:
         path: the file; None is standard output.
         settings: all that decides the content. A resumed run must have the same.
-        same: whether a line of the file is the result of a text.
+        same: whether a line of the file is the result of a text; by default one of JSON.
         header: the first line, if there is one.
+        form: what the lines become when they are complete; until then they lie beside ``path``.
     """
 
     def __init__(
-        self, path: Path | None, settings: dict[str, Any], same: Callable[[str, str], bool], header: str | None = None
+        self,
+        path: Path | None,
+        settings: dict[str, Any],
+        same: Callable[[str, str], bool] = same_json,
+        header: str | None = None,
+        form: Form | None = None,
     ) -> None:
-        self.path = path
+        self.result = path
+        self.path = path if path is None or form is None else path.with_name(path.name + ".lines")
         self.settings = settings
         self.same = same
         self.header = header
+        self.form = form
         # A device or a pipe cannot be continued, and beside it is no place for a note.
         plain = path is not None and (path.is_file() or not path.exists())
         self.note = path.parent / (path.name + ".unfinished") if path and plain else None
         self.written = 0  # texts in the file
         self._begun = False
+        self._there = False  # the result was there already
 
     def check(self, overwrite: bool) -> None:
         """Refuse, before any work, an output that could not be written or would be lost."""
         if self.note is not None and self.note.exists() and not overwrite:
-            raise AnyorderError(f"{self.path} is unfinished: continue it with --resume, or replace it with --overwrite")
-        check_output(self.path, overwrite=overwrite, also=", or go on with --resume")
-        if self.note is not None:
-            self.note.unlink(missing_ok=True)
+            raise AnyorderError(
+                f"{self.result} is unfinished: continue it with --resume, or replace it with --overwrite"
+            )
+        check_output(self.result, overwrite=overwrite, also=", or go on with --resume")
+
+    def begin(self) -> None:
+        """Start anew: until the first window is written, what is in the file is an earlier run's."""
+        if self.result is not None and self.note is not None and (self.result.exists() or self.note.exists()):
+            _whole(self.note, json.dumps({"replaced": True}))
 
     def resume(self, texts: Iterator[str], window: int, total: int | None) -> None:
         """Keep the whole windows that are there and cut off the rest.
@@ -91,11 +127,16 @@ class Results:
             window: Texts per window.
             total: Texts in the input, if known: then a finished file is left as it is.
         """
-        if self.path is None or self.note is None:
+        if self.path is None or self.result is None or self.note is None:
             raise AnyorderError("--resume continues a file: name it with --out")
         if self.note.exists():
-            remedy = "use the same settings or write to another file"
-            same_settings(self.path, json.loads(self.note.read_text()), self.settings, remedy)
+            before = self._settings_before(self.note)
+            if before.get("replaced"):
+                return
+            same_settings(self.result, before, self.settings, "use the same settings or write to another file")
+        elif self.form is not None and self.result.exists():
+            self._finished(self.result, texts, self.form.texts(self.result))
+            return
         if not self.path.exists():
             return
         ends, lines = line_ends(self.path), int(self.header is not None)
@@ -105,18 +146,31 @@ class Results:
         os.truncate(self.path, ends[keep + lines] if keep else 0)
         self.written, self._begun = keep, keep > 0
 
+    def _finished(self, path: Path, texts: Iterator[str], before: Iterable[str | None]) -> None:
+        """A result that is there whole stays as it is; it must be that of these texts."""
+        missing = object()
+        for number, (text, answered) in enumerate(zip_longest(texts, before, fillvalue=missing), 1):
+            if text is missing or answered is missing or answered not in (text, None):
+                raise _another(number, path)
+            self.written = number
+        self._there = True
+
+    def _settings_before(self, note: Path) -> dict[str, Any]:
+        try:
+            return dict(json.loads(note.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise AnyorderError(f"{note} is damaged: start over with --overwrite, or write to another file") from error
+
     def _compare(self, path: Path, texts: Iterator[str], keep: int) -> None:
         """The first texts of the file against those of the input, line by line."""
-        with path.open(encoding="utf-8") as file:
+        # A byte that is no UTF-8 makes a line that belongs to no text; line ends are those of `line_ends`.
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             if keep and self.header is not None:
                 next(file)
             for number in range(1, keep + 1):
                 line, text = next(file), next(texts, None)
                 if text is None or not self.same(line, text):
-                    raise AnyorderError(
-                        f"result {number} in {path} belongs to another text: it was made from another input; "
-                        "write to another file"
-                    )
+                    raise _another(number, path)
 
     def write(self, lines: list[str]) -> None:
         """Add one window."""
@@ -125,21 +179,40 @@ class Results:
             sys.stdout.write("".join(line + "\n" for line in data))
             sys.stdout.flush()
         else:
-            if self.note is not None and not self.note.exists():
-                # Renamed into place, so that a run killed here leaves a whole note or none.
-                draft = self.note.with_name(self.note.name + ".new")
-                draft.write_text(json.dumps(self.settings))
-                draft.replace(self.note)
+            if self.note is not None and not self._begun:
+                self.path.unlink(missing_ok=True)  # before the note says that its content is this run's
+                _whole(self.note, json.dumps(self.settings))
             append(self.path, data, new=not self._begun)
         self._begun = True
         self.written += len(lines)
 
     def finish(self) -> None:
         """The file is complete; an input without texts leaves an empty one."""
-        if not self._begun:
+        if not self._begun and not self._there:
             self.write([])
+        if self.form is not None and self.path is not None and self.result is not None and not self._there:
+            self.form.write(self.path, self.result)
+        # The note goes first: a result without one is whole, whatever else lies beside it.
         if self.note is not None:
             self.note.unlink(missing_ok=True)
+        if self.form is not None and self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def _another(number: int, path: Path) -> AnyorderError:
+    return AnyorderError(
+        f"result {number} in {path} belongs to another text: it was made from another input; write to another file"
+    )
+
+
+def _whole(path: Path, text: str) -> None:
+    """Write a small file that a run killed here leaves whole or not at all."""
+    draft = path.with_name(path.name + ".new")
+    append(draft, [text], new=True)
+    try:
+        draft.replace(path)
+    except OSError as error:
+        raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out, or make room") from error
 
 
 class Journal:
@@ -148,14 +221,13 @@ class Journal:
     def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool, overwrite: bool = False) -> None:
         self.path = path
         self.records: list[Record] = []
-        if resume and path.exists():
+        begun = (
+            path.is_file() and line_ends(path)[-1] > 0
+        )  # killed before its first line was whole, it has said nothing
+        if resume and begun:
             self._read(settings)
             return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AnyorderError(f"cannot write {path} ({error.strerror}): choose another --out") from error
-        check_output(path, overwrite=overwrite, also=", or go on with --resume")
+        check_output(path, overwrite=overwrite or (resume and not begun), also=", or go on with --resume")
         append(path, [json.dumps({"settings": settings})], new=True)
 
     def _read(self, settings: dict[str, Any]) -> None:
@@ -163,6 +235,8 @@ class Journal:
         try:
             first, *self.records = [json.loads(line) for line in self.path.read_bytes()[:whole].splitlines()]
             before = first["settings"]
+            if not (isinstance(before, dict) and all(isinstance(one, dict) for one in self.records)):
+                raise TypeError
         except (ValueError, KeyError, TypeError) as error:
             raise AnyorderError(f"{self.path} is not a journal of this command: choose another --out") from error
         same_settings(self.path, before, settings, "repeat the earlier settings, or start over with --overwrite")

@@ -1,4 +1,4 @@
-"""Texts from a file: one per line, or one column of TSV or JSONL; plain, .gz or .xz, or standard input."""
+"""Texts from a file: one per line, or one column of TSV, JSONL or Parquet; plain, .gz or .xz, or standard input."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import IO, Any, cast
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.files.tables import column_texts
 
-FORMATS = ("lines", "tsv", "jsonl")
+FORMATS = ("lines", "tsv", "jsonl", "parquet")
 _OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
 _DAMAGED = (lzma.LZMAError, EOFError, gzip.BadGzipFile, zlib.error)
 
@@ -26,8 +28,8 @@ class Source:
 
     Attributes:
         path: a file, or ``-`` for standard input.
-        column: the name of a JSONL field or of a TSV column in the header line, or the number (from 1) of a column
-            of a TSV file without a header. None: every line is a text.
+        column: the name of a JSONL field, of a Parquet column or of a TSV column in the header line, or the number
+            (from 1) of a column of a TSV file without a header. None: every line is a text, or the column ``text``.
         format: one of ``FORMATS``; by the file's name if None.
     """
 
@@ -42,7 +44,7 @@ class Source:
             return choose(self.format, FORMATS, "format")
         name = Path(self.path)
         suffix = (name.with_suffix("") if name.suffix in _OPENERS else name).suffix
-        named = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(suffix)
+        named = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}.get(suffix)
         if named is None and self.column is not None:
             raise AnyorderError(f"is {self.path} TSV or JSONL? Say --format tsv or --format jsonl to choose a column")
         return named or "lines"
@@ -59,6 +61,8 @@ class Source:
                 yield self.text(number, row, self.column or "text", "choose one with --column") if row else ""
         elif self.kind == "tsv":
             yield from self._cells()
+        elif self.kind == "parquet":
+            yield from column_texts(self.path, self.column or "text")
         else:
             for _, line in self.lines():
                 yield line
@@ -142,6 +146,30 @@ class Source:
                 f"line {number} of {self.path}: {column!r} holds half a surrogate pair: correct the escape"
             )
         return text
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The texts of several sources, one after the other."""
+
+    parts: Sequence[Source]
+
+    def __iter__(self) -> Iterator[str]:
+        """All texts in order."""
+        for part in self.parts:
+            yield from part
+
+
+def expand(names: Sequence[str]) -> list[str]:
+    """Names of files, patterns such as ``texts/*.parquet`` replaced by what they match, in the order of the names."""
+    found = []
+    for name in names:
+        pattern = any(c in name for c in "*?[") and not Path(name).exists()
+        matches = sorted(glob(name, recursive=True)) if pattern else [name]
+        if not matches:
+            raise AnyorderError(f"no file matches {name!r}: name files, or another pattern")
+        found += matches
+    return found
 
 
 def is_file_name(given: str) -> bool:

@@ -11,22 +11,14 @@ Row = Sequence[Hashable]  # the tokens of one text
 
 
 def adjacent_repeats(rows: Sequence[Row]) -> float:
-    """Share of neighbouring tokens that are equal, over all texts together: #{t : x_t = x_t+1} / #{t}."""
+    """Share of neighbouring tokens that are equal, over all texts together: #{t : x_t = x_t+1} / #{t}.
+
+    Beyond that of real text ("had had") it is stutter, the failure Li et al. 2024 (remark 1) explain: a parallel step
+    that fills neighbours independently writes "the the" where either place alone deserved a "the".
+    """
     pairs = sum(max(0, len(row) - 1) for row in rows)
     equal = sum(a == b for row in rows for a, b in itertools.pairwise(row))
     return equal / pairs if pairs else 0.0
-
-
-def stutter_rate(rows: Sequence[Row], corpus_rate: float = 0.0) -> float:
-    """Adjacent repeats beyond those of real text ("had had"), the failure Li et al. 2024 (remark 1) explain.
-
-    A parallel step that fills neighbours independently writes "the the" where either place alone deserved a "the".
-
-    Args:
-        rows: Tokens of each text.
-        corpus_rate: :func:`adjacent_repeats` of real text in the same tokens.
-    """
-    return adjacent_repeats(rows) - corpus_rate
 
 
 def ngrams(row: Row, n: int) -> list[tuple[Hashable, ...]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +41,8 @@ def read_tokenizer(path: str, name: str, trust_remote_code: bool) -> PreTrainedT
 def _auto(path: str, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
-    try:
+    with readable(f"the tokenizer of {name}"):
         return AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise AnyorderError(f"cannot read the tokenizer of {name}: {first_line(error)}") from error
 
 
 def _of_vocab(folder: Path, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
@@ -65,7 +65,8 @@ def _of_vocab(folder: Path, name: str, trust_remote_code: bool) -> PreTrainedTok
 def _needs_no_files(folder: Path) -> bool:
     """Tokenizers of bytes and characters have their vocabulary in their code."""
     path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    with readable(str(path)):
+        said = dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
     return str(said.get("tokenizer_class", "")).startswith(("Perceiver", "ByT5", "Canine"))
 
 
@@ -146,6 +147,25 @@ def max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int:
     return min(limits)
 
 
-def first_line(error: Exception) -> str:
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Whatever the libraries below us raise over a file that is damaged, or not what it says, becomes a sentence.
+
+    They raise anything: checks of types, divisions by zero, bare Exceptions of Rust, and its panics, which are not even
+    Exceptions.
+    """
+    try:
+        yield
+    except AnyorderError:
+        raise
+    except Exception as error:  # see above: there is no list of what they raise
+        raise AnyorderError(f"cannot read {what}: {first_line(error)}") from error
+    except BaseException as error:  # a panic of Rust; all else goes on
+        if type(error).__name__ != "PanicException":
+            raise
+        raise AnyorderError(f"cannot read {what}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
     """Errors of transformers run over several lines; the first says what is wrong."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -25,13 +25,15 @@ _CLASS_FROM = "torch._dynamo._trace_wrapped_higher_order_op"
 
 
 @contextmanager
-def lean() -> Iterator[None]:
+def lean(wanted: bool = True) -> Iterator[None]:
     """What of transformers is imported inside comes without compiler, distributed tensors, scipy, sympy and accelerate.
 
     Modules imported so stay so, for the life of the process: only for commands that neither train nor compile nor run
-    on several machines. Where any of it is already there, or torchrun started the process, nothing is changed.
+    on several machines. Where any of it is already there, or torchrun started the process, or it is not ``wanted``,
+    nothing is changed.
     """
-    if "transformers.modeling_utils" in sys.modules or "torch._dynamo" in sys.modules or "WORLD_SIZE" in os.environ:
+    there = "transformers.modeling_utils" in sys.modules or "torch._dynamo" in sys.modules
+    if there or not wanted or "WORLD_SIZE" in os.environ:
         yield
         return
     import torch

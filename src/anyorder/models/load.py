@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.curve import Curve, read_curve
-from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, rows_of, with_mask
+from anyorder.models.fit import check_fit, first_line, max_length, read_tokenizer, readable, rows_of, with_mask
 from anyorder.models.hub import check_available
 from anyorder.models.pairs import FILE, PAIRS, LengthHead
-from anyorder.models.remote import REMOTE_ERRORS, remote_class, remote_reference, wrap_remote
+from anyorder.models.remote import remote_class, remote_reference, wrap_remote
+from anyorder.models.safe import check_shards, check_weights
 
 if TYPE_CHECKING:
     import torch
@@ -57,15 +58,17 @@ def read_checkpoint(
     with quiet():
         config = _config(path, name, trust_remote_code)
         tokenizer = read_tokenizer(path, name, trust_remote_code)
-        tokenizer, mask_id = with_mask(tokenizer, getattr(config, "mask_token_id", None), name)
+        with readable(f"the tokenizer of {name}"):
+            tokenizer, mask_id = with_mask(tokenizer, getattr(config, "mask_token_id", None), name)
         remote = remote_class(path, config) if trust_remote_code else None
         model, _ = _model(path, name, config, allow_pickle, remote, dtype or torch.float32)
     check_fit(tokenizer, mask_id, rows_of(model), name)
     model.to(place).eval()  # type: ignore[arg-type]  # as in the trainer: transformers wraps `to`
-    longest = max_length(model, tokenizer)
+    with readable(f"the settings of {name}"):
+        longest = max_length(model, tokenizer)
+        pad_id, curve = padding(tokenizer, config, mask_id), read_curve(Path(path))
+        head = _length_head(path) if getattr(config, PAIRS, None) is not None else None
     ready: Any = model if remote is None else wrap_remote(model, mask_id, longest, name)
-    head = _length_head(path) if getattr(config, PAIRS, None) is not None else None
-    pad_id, curve = padding(tokenizer, config, mask_id), read_curve(Path(path))
     return Loaded(ready, tokenizer, name, mask_id, pad_id, longest, curve, head)
 
 
@@ -151,7 +154,7 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
     """The configuration of a masked LM; a causal or encoder-decoder model is refused before reading weights."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
 
-    try:
+    with readable(f"the configuration of {name}"):
         said, _ = PreTrainedConfig.get_config_dict(path)
         code = said.get("auto_map") or {}
         if code and not trust_remote_code and said.get("model_type") not in CONFIG_MAPPING:
@@ -161,10 +164,14 @@ def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
                 "trust_remote_code=True (--trust-remote-code)"
             )
         config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
-    except AnyorderError:
-        raise
-    except REMOTE_ERRORS as error:
-        raise AnyorderError(f"cannot read the configuration of {name}: {first_line(error)}") from error
+        kernel = getattr(config, "_attn_implementation", None)
+        if "/" in str(kernel or "") and not trust_remote_code:
+            raise AnyorderError(
+                f"{name} asks for code from the hub ({kernel}): remove attn_implementation from config.json"
+            )
+        weights = getattr(config, "transformers_weights", None)
+        if weights is not None and os.path.basename(weights) != weights:
+            raise AnyorderError(f"{name} names its weights as {weights!r}: they must be files beside its config.json")
     if trust_remote_code and remote_reference(config) is not None:
         return config
     known = type(config) in MODEL_FOR_MASKED_LM_MAPPING
@@ -202,7 +209,6 @@ def _model(
     Returns:
         The model, and the parameters of its head that the checkpoint does not hold: none where a head is needed.
     """
-    import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForMaskedLM
 
@@ -214,19 +220,20 @@ def _model(
                 "or allow it with allow_pickle=True (--allow-pickle) if you trust the file"
             )
         raise AnyorderError(f"{name} has no weights: it needs a model.safetensors beside its config.json")
-    try:
-        reader: Any = AutoModelForMaskedLM if remote is None else remote
-        model, info = reader.from_pretrained(
-            path,
-            config=config,
-            dtype=dtype,
-            use_safetensors=None if allow_pickle else True,
-            output_loading_info=True,
-        )
-    except SafetensorError as error:
-        raise AnyorderError(f"the weights of {name} are damaged ({error}): copy or download the file again") from error
-    except REMOTE_ERRORS as error:
-        raise AnyorderError(f"cannot read the weights of {name}: {first_line(error)}") from error
+    reader: Any = AutoModelForMaskedLM if remote is None else remote
+    with readable(f"the weights of {name}"):
+        check_shards(path, name, allow_pickle)
+        try:
+            model, info = reader.from_pretrained(
+                path,
+                config=config,
+                dtype=dtype,
+                use_safetensors=None if allow_pickle else True,
+                output_loading_info=True,
+            )
+        except SafetensorError as error:
+            message = f"the weights of {name} are damaged ({first_line(error)}): copy or download the file again"
+            raise AnyorderError(message) from error
     missing = sorted(info["missing_keys"])
     if missing:
         backbone = model.base_model_prefix + "."
@@ -240,10 +247,7 @@ def _model(
         if len(head) < len(missing):
             missing = [key for key in missing if key.startswith(backbone)]
             raise AnyorderError(f"the weights of {name} lack {missing[0]} and {len(missing) - 1} more: copy it again")
-    if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
-        raise AnyorderError(
-            f"the weights of {name} hold NaN or infinity: its training diverged; take an earlier checkpoint"
-        )
+    check_weights(model, name)
     return model, tuple(missing)
 
 

@@ -20,16 +20,17 @@ from anyorder.models.ordered import refuse_unreadable
 from anyorder.models.pairs import token_types, typed_by
 
 _TOKENS = 4096  # tokens read at once, padding included
+SPARE = 16  # questions that may be asked on the way, beside the tokens of a full row
 
 
 @dataclass
 class Slots:
     """What a batch of rows has read; written to in place, by the newest :class:`Memory` alone."""
 
-    # Of each layer [B, heads, N + 1, d]: the last slot takes what rows without a token write, and is never read.
+    # Of each layer [B, heads, N + SPARE + 1, d]; the last slot takes what rows without a token write, and is not read.
     keys: list[Tensor]
     values: list[Tensor]
-    position: Tensor  # [B, N + 1] where the token of each slot stands
+    position: Tensor  # [B, N + SPARE + 1] where the token of each slot stands
     filled: Tensor | int  # [B] slots in use; a number while all rows are alike
     known: Tensor  # [B, N] bool: given, read, or padding
     waiting: tuple[Tensor, Tensor]  # positions (-1: none) and tokens, [B, P], read but not yet run through the model
@@ -73,7 +74,7 @@ class Reader:
     def begin(self, tokens: Tensor, given: Tensor, padding: Tensor) -> Memory:
         """Read the ``given`` [B, N] of ``tokens`` [B, N], which all see each other."""
         (b, n), config, device = tokens.shape, self.model.config, tokens.device
-        shape = (b, config.num_attention_heads, n + 1, config.hidden_size // config.num_attention_heads)
+        shape = (b, config.num_attention_heads, n + SPARE + 1, config.hidden_size // config.num_attention_heads)
 
         def empty() -> list[Tensor]:
             # Zeros: a slot that is masked has weight zero, and zero times what happens to lie there may be NaN.
@@ -82,7 +83,7 @@ class Reader:
         count = given.sum(1)
         widest = int(count.max()) if b else 0
         alike = bool((count == widest).all())
-        nowhere = torch.zeros((b, n + 1), dtype=torch.long, device=device)
+        nowhere = torch.zeros((b, n + SPARE + 1), dtype=torch.long, device=device)
         none = tokens.new_empty((b, 0))
         types = None if self.closing is None else token_types(tokens, self.closing)
         slots = Slots(empty(), empty(), nowhere, widest if alike else count, given | padding, (none, none), types)
@@ -95,58 +96,84 @@ class Reader:
             # A row without a given token still sees one slot, so that nothing is NaN.
             visible = (real | (column == 0))[:, None, :].expand(-1, widest, -1)
             ids, at = tokens[rows].gather(1, place[rows]), place[rows]
-            slot = 0 if alike else torch.where(real, column, n)
+            slot = 0 if alike else torch.where(real, column, n + SPARE)
             self._run(slots, rows, ids, at, slot, None if alike else visible, widest)
         return Memory(slots)
 
     def read(self, memory: Memory, positions: Tensor, tokens: Tensor) -> Memory:
         """Read ``tokens`` [B, K] at ``positions`` [B, K], column by column; -1 reads nothing."""
-        slots = memory.current()
-        b, n = slots.known.shape
-        # A spare last column takes what is aimed at -1.
-        known = pad(slots.known, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), True)
-        slots.known = known[:, :n]
-        slots.newest += 1
-        memory = Memory(slots, slots.newest)
-        most = max(1, _TOKENS // max(1, b))
+        memory = _after(memory, positions, True)
+        most = max(1, _TOKENS // max(1, len(positions)))
         for new in zip(positions.split(most, 1), tokens.split(most, 1), strict=True):
-            slots.waiting = (torch.cat([slots.waiting[0], new[0]], 1), torch.cat([slots.waiting[1], new[1]], 1))
-            if slots.waiting[0].shape[1] >= most:  # too many to wait
+            _wait(memory.slots, *new)
+            if memory.slots.waiting[0].shape[1] >= most:  # too many to wait
                 self.ask(memory, positions[:, :0])
         return memory
 
-    def ask(self, memory: Memory, positions: Tensor) -> Tensor:
-        """Hidden states [B, K, H] of questions at ``positions`` [B, K]; of -1, anything."""
+    def read_asking(self, memory: Memory, positions: Tensor, tokens: Tensor, asked: Tensor) -> tuple[Memory, Tensor]:
+        """:meth:`read`, and hidden states [B, K, H] of the questions ``asked`` [B, K], each after its column."""
+        waiting = memory.current().waiting[0].shape[1]
+        memory = _after(memory, positions, True)
+        _wait(memory.slots, positions, tokens)
+        return memory, self.ask(memory, asked, after=waiting + 1)
+
+    def ask(self, memory: Memory, positions: Tensor, after: int | None = None) -> Tensor:
+        """Hidden states [B, K, H] of questions at ``positions`` [B, K]; of -1, anything.
+
+        Args:
+            memory: The newest.
+            positions: [B, K]
+            after: None: each sees all that was read. A number: the first question sees so many columns of what waits,
+                and each one column more than the one before it.
+        """
         slots = memory.current()
         p, k = slots.waiting[0].shape[1], positions.shape[1]
+        sees = [p if after is None else min(p, after + i) for i in range(k)]  # columns of what waits
         at = torch.cat([slots.waiting[0], positions], 1)  # [B, M]: tokens that wait, then questions
         ids = torch.cat([slots.waiting[1], torch.full_like(positions, self.mask_id)], 1)
         if isinstance(slots.filled, int) and bool((at >= 0).all()):
-            seen = None if p + k == 1 else _stairs(slots.filled, p, k, at.device)[None]
+            seen = None if p + k == 1 else _stairs(slots.filled, p, sees, at.device)[None]
             hidden = self._run(slots, slice(0, len(at)), ids, at, slots.filled, seen, p)
             slots.filled += p
         else:
-            hidden = self._ask_unlike(slots, at, ids, p)
+            hidden = self._ask_unlike(slots, at, ids, sees)
         slots.waiting = (slots.waiting[0][:, :0], slots.waiting[1][:, :0])
         return hidden
 
-    def _ask_unlike(self, slots: Slots, at: Tensor, ids: Tensor, p: int) -> Tensor:
+    def forget(self, memory: Memory, positions: Tensor) -> Memory:
+        """``memory`` without the tokens at ``positions`` [B, K], the last that were read; -1 forgets nothing.
+
+        Their slots are free again: what comes next overwrites them.
+        """
+        slots = memory.current()
+        if slots.waiting[0].shape[1]:
+            self.ask(memory, positions[:, :0])  # what waits takes its slots
+        gone = positions >= 0
+        left = slots.filled - gone.sum(1)  # [B]
+        slot = left[:, None] + gone.cumsum(1) - 1
+        if bool((slots.position.gather(1, slot.clamp(min=0)) != positions)[gone].any()):
+            raise AnyorderError("only what was read last can be forgotten: name it in the order in which it was read")
+        slots.filled = int(left[0]) if len(left) and bool((left == left[0]).all()) else left
+        return _after(memory, positions, False)
+
+    def _ask_unlike(self, slots: Slots, at: Tensor, ids: Tensor, sees: list[int]) -> Tensor:
         """:meth:`ask` where rows have read more or less, or some read or ask nothing (-1)."""
         (b, m), n = at.shape, slots.known.shape[1]
+        p = m - len(sees)
         if isinstance(slots.filled, int):
             slots.filled = torch.full((b,), slots.filled, device=at.device)
         real = at >= 0
         count = int(real.any(1).nonzero().max()) + 1 if bool(real.any()) else 0  # rows after these have nothing to do
         at, ids, real, filled = at[:count], ids[:count], real[:count], slots.filled[:count]
         slot = filled[:, None] + real.cumsum(1) - 1  # [b, M]
-        read = filled + real[:, :p].sum(1)
-        # A token sees what was read before it, a question all that was read; -1 sees slot 0, so that nothing is NaN.
-        before = torch.where(real, torch.cat([slot[:, :p], read[:, None].expand(-1, m - p)], 1), 1)
+        waiting = torch.cat([filled[:, None], filled[:, None] + real[:, :p].cumsum(1)], 1)  # [b, 1 + P] read by then
+        # A token sees what was read before it, a question what it is to see; -1 sees slot 0, so that nothing is NaN.
+        before = torch.where(real, torch.cat([slot[:, :p], waiting[:, sees]], 1), 1)
         column = torch.arange(int(slot.max()) + 1 if count else 0, device=at.device)
         visible = (column < before[..., None]) | (column == slot[..., None])  # and itself: [b, M, S]
-        into = torch.where(real, slot, n)
+        into = torch.where(real, slot, n + SPARE)
         hidden = self._run(slots, slice(0, count), ids, at.clamp(min=0), into, visible, p)
-        slots.filled[:count] = read
+        slots.filled[:count] = waiting[:, -1]
         return torch.cat([hidden, hidden.new_zeros((b - count, *hidden.shape[1:]))])
 
     def _run(
@@ -187,16 +214,37 @@ class Reader:
         return family.end(hidden)
 
 
-def _stairs(filled: int, p: int, k: int, device: torch.device) -> Tensor:
-    """[p + k, S] bool: of S slots a token sees those before it and itself, a question those read and itself."""
+def _after(memory: Memory, positions: Tensor, known: bool) -> Memory:
+    """The memory to go on with when ``positions`` [B, K] have become ``known``, or are no longer."""
+    slots = memory.current()
+    n = slots.known.shape[1]
+    # A spare last column takes what is aimed at -1.
+    slots.known = pad(slots.known, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), known)[:, :n]
+    slots.newest += 1
+    return Memory(slots, slots.newest)
+
+
+def _wait(slots: Slots, positions: Tensor, tokens: Tensor) -> None:
+    """Let ``tokens`` [B, K] wait behind those that do."""
+    slots.waiting = (torch.cat([slots.waiting[0], positions], 1), torch.cat([slots.waiting[1], tokens], 1))
+
+
+def _stairs(filled: int, p: int, sees: list[int], device: torch.device) -> Tensor:
+    """[p + k, S] bool: of S slots a token sees those before it and itself, a question what was read and itself.
+
+    Of the ``p`` tokens that come with them the k questions see the first ``sees`` [k].
+    """
+    k = len(sees)
     visible = torch.ones((p + k, filled + p + k), dtype=torch.bool, device=device).tril_(filled)
     if k > 1:
         visible[p:, filled + p :] = torch.eye(k, dtype=torch.bool, device=device)
+    if min(sees, default=p) < p:
+        visible[p:, filled : filled + p] = torch.arange(p, device=device) < torch.tensor(sees, device=device)[:, None]
     return visible
 
 
 def _write(kept: Tensor, rows: slice, slot: Tensor | int, new: Tensor) -> None:
-    """``new`` [b, M, ...] into the slots ``slot`` [b, M], or from number ``slot`` on, of ``kept`` [B, N + 1, ...]."""
+    """``new`` [b, M, ...] into the slots ``slot`` [b, M], or from number ``slot`` on, of ``kept`` [B, S, ...]."""
     if isinstance(slot, int):
         kept[rows, slot : slot + new.shape[1]] = new
     else:

@@ -13,6 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from anyorder.models.fit import readable
+from anyorder.models.safe import check_weights
+
 PAIRS = "anyorder_pairs"  # the field of a checkpoint's config: the id of the token that ends the source
 FILE = "length_head.safetensors"
 
@@ -64,7 +67,9 @@ class LengthHead(nn.Module):
         path = folder / FILE
         if not path.is_file():
             return None
-        weights = load_file(path)
-        head = LengthHead(weights["dense.weight"].shape[0], weights["table.weight"].shape[0] - 1)
-        head.load_state_dict(weights)
+        with readable(str(path)):
+            weights = load_file(path)
+            head = LengthHead(weights["dense.weight"].shape[0], weights["table.weight"].shape[0] - 1)
+            head.load_state_dict(weights)
+            check_weights(head, str(path))
         return head.eval().to(torch.float32)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyorder.errors import AnyorderError
-from anyorder.models.fit import first_line, max_length, read_tokenizer
+from anyorder.models.fit import max_length, read_tokenizer, readable
 from anyorder.models.load import check_positions, locate, quiet
+from anyorder.models.safe import check_shards, check_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -48,13 +48,12 @@ def read_answerer(name_or_path: str | os.PathLike[str] | None) -> WithHead:
 
 def _read(name_or_path: str | os.PathLike[str] | None, auto: Any, changes: dict[str, Any]) -> WithHead:
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoConfig
 
     path, name = locate(name_or_path)
     with quiet():
         tokenizer = read_tokenizer(path, name, trust_remote_code=False)
-        try:
+        with readable(name):
             config = AutoConfig.from_pretrained(path, **changes)
             if type(config) not in auto._model_mapping:
                 raise AnyorderError(
@@ -62,12 +61,11 @@ def _read(name_or_path: str | os.PathLike[str] | None, auto: Any, changes: dict[
                     "as BERT, u-PMLM or ModernBERT, or XLNet or GPT-2"
                 )
             _prepare(config, tokenizer, name)
+            check_shards(path, name)
             model, info = auto.from_pretrained(
-                path, config=config, dtype=torch.float32, use_safetensors=Path(path).is_dir() or None,
+                path, config=config, dtype=torch.float32, use_safetensors=True,
                 ignore_mismatched_sizes=True, output_loading_info=True,
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise AnyorderError(f"cannot read {name}: {first_line(error)}") from error
     _check(model, info["missing_keys"], tokenizer, name)
     # Token types where the model has them: what the tokenizer gives is what a pipeline passes on.
     types = getattr(config, "type_vocab_size", 0) > 1 or config.model_type == "xlnet"
@@ -91,13 +89,10 @@ def _prepare(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, name:
 
 
 def _check(model: Any, missing: Sequence[str], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    import torch
-
     backbone = model.base_model_prefix + "."
     lost = sorted(key for key in missing if key.startswith(backbone) and ".pooler." not in key)
     if lost:
         raise AnyorderError(f"the weights of {name} lack {lost[0]} and {len(lost) - 1} more: copy it again")
-    if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
-        raise AnyorderError(f"the weights of {name} hold NaN or infinity: take an earlier checkpoint")
+    check_weights(model, name)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise AnyorderError(f"{name}: its tokenizer knows more tokens than the model: save the one it was trained with")

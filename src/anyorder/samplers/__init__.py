@@ -13,6 +13,7 @@ from anyorder.samplers.parallel import parallel
 from anyorder.samplers.refine import refine
 from anyorder.samplers.run import Run, Trace, run, stream
 from anyorder.samplers.seeds import Seeds
+from anyorder.samplers.speculative import speculative
 from anyorder.samplers.warpers import warper
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "parallel",
     "refine",
     "run",
+    "speculative",
     "stream",
     "warper",
 ]

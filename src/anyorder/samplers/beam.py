@@ -40,6 +40,7 @@ class _Hypotheses(NamedTuple):
     still_open: Tensor  # [H, N] bool
     log_prob: Tensor  # [H] float64
     text: Tensor  # [H] whose hypothesis it is
+    outlook: Tensor  # [H, W] the best log q at the last open blank before this one was filled; W = 0 if not known
 
 
 class _Candidates(NamedTuple):
@@ -132,7 +133,7 @@ def beams(
         raise AnyorderError("texts of one beam search have equally many blanks: search for the others on their own")
     search = _Search(conditionals, free, rules, width, order, branch, generator)
     masked, nothing = tokens.masked_fill(free, conditionals.mask_id), torch.zeros(len(tokens), dtype=torch.float64)
-    now = _Hypotheses(masked, free, nothing, torch.arange(len(tokens)))
+    now = _Hypotheses(masked, free, nothing, torch.arange(len(tokens)), nothing[:, None][:, :0])
     blanks, wanted = int(count.max()), min(keep or width, width)
     for filled in range(1, blanks + 1):
         now = search.step(now, wanted if filled == blanks else width, last=filled == blanks)
@@ -172,41 +173,44 @@ class _Search:
         """One more blank filled in every hypothesis, the best ``keep`` of each text."""
         if self.branch > 1:
             # A text may come from as many hypotheses as it has filled blanks, so only distinct ones may be counted.
-            ways = self._ways(now, torch.arange(len(now.text)))
+            ways, _ = self._ways(now, torch.arange(len(now.text)))
             return _once(_filled(now, ways.at(_best(ways, now.text, None))), keep)
         if last:
             return _filled(now, self._last(now, keep))
-        ways = self._ways(now, torch.arange(len(now.text)))
-        return _filled(now, ways.at(_best(ways, now.text, keep)))
+        ways, outlook = self._ways(now, torch.arange(len(now.text)))
+        ways = ways.at(_best(ways, now.text, keep))
+        return _filled(now, ways)._replace(outlook=outlook[ways.parent])
 
     def _last(self, now: _Hypotheses, keep: int) -> _Candidates:
         """The best ``keep`` ways to fill the last blank, by branch and bound.
 
         log q ≤ 0: no completion is more probable than its hypothesis. So hypotheses are asked best first, as many at a
-        time as keep the model busy, and those below a text's ``keep``-th best completion are never asked.
+        time as keep the model busy, and those below a text's ``keep``-th best completion are never asked. Where that
+        will lie is guessed, so that one batch is usually enough: the last blank's own log q, before the other one was
+        filled, stands for what it will be. The guess decides only who is asked first.
         """
         texts, length = len(self.sent), now.tokens.shape[1]
-        turn = _turns(now.text)
+        hope = _floor(now, _hoped(now), keep, texts)[now.text]
         bound = torch.full((texts,), -torch.inf, dtype=torch.float64)
+        left = torch.ones_like(now.text, dtype=torch.bool)
         found: _Candidates | None = None
-        start = 0
         while True:
-            eligible = (turn >= start) & (now.log_prob > bound[now.text])
-            alive = len(now.text[eligible].unique())
-            if found is not None and alive == 0:
+            left &= now.log_prob > bound[now.text]
+            if found is not None and not bool(left.any()):
                 return found
-            stop = start + max(1, _ENOUGH // (max(1, alive) * length))
-            ways = self._ways(now, (eligible & (turn < stop)).nonzero().squeeze(1))
+            likely = left & (now.log_prob >= hope)
+            rows = (likely if bool(likely.any()) else left).nonzero().squeeze(1)
+            alive = max(1, len(now.text[rows].unique()))
+            rows = rows[_turns(now.text[rows]) < max(1, _ENOUGH // (alive * length))]
+            left[rows] = False
+            ways, _ = self._ways(now, rows)
             if found is not None:
                 ways = _Candidates(*(torch.cat(parts) for parts in zip(found, ways, strict=True)))
             found = ways.at(_best(ways, now.text, keep))
-            text = now.text[found.parent]
-            full = _turns(text) == keep - 1
-            bound[text[full]] = found.log_prob[full]
-            start = stop
+            bound = _floor(now, found, keep, texts)
 
-    def _ways(self, now: _Hypotheses, rows: Tensor) -> _Candidates:
-        """The best ``width`` ways to fill the next blank of each hypothesis ``rows``."""
+    def _ways(self, now: _Hypotheses, rows: Tensor) -> tuple[_Candidates, Tensor]:
+        """The best ``width`` ways to fill the next blank of each hypothesis ``rows``, and the outlook of each."""
         texts, still_open, text = now.tokens[rows], now.still_open[rows], now.text[rows]
         if self.rank is not None:
             once = torch.ones(len(rows), dtype=torch.long)
@@ -214,29 +218,33 @@ class _Search:
         else:
             asked = pack(still_open)  # [H, K]: every hypothesis has the same number of open blanks
         with torch.inference_mode():
-            (position, token, value), _ = ask(self.conditionals, texts, asked, self._reader(text, asked))
+            (position, token, value, outlook), _ = ask(self.conditionals, texts, asked, self._reader(text, asked))
         self.sent += torch.bincount(text, minlength=len(self.sent))
         parent = rows.repeat_interleave(value.shape[1])
         total = (now.log_prob[rows, None] + value).flatten()
-        return _Candidates(parent, position.flatten(), token.flatten(), total)
+        return _Candidates(parent, position.flatten(), token.flatten(), total), outlook
 
-    def _reader(self, text: Tensor, asked: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+    def _reader(self, text: Tensor, asked: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, ...]]:
         """What to keep of log q [h, K, V]: the best tokens at the blanks each hypothesis is most certain of."""
-        tried = min(self.branch, asked.shape[1])
+        tried, most = min(self.branch, asked.shape[1]), min(self.width, self.conditionals.vocab_size)
 
-        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
             where = asked[rows]  # [h, K]
+            outlook = log_q.new_empty((len(log_q), 0), dtype=torch.float64)
             if self.rules is not None:
                 rule = self.rules.of[text[rows]].gather(1, where.clamp(min=0))
                 log_q = log_q.masked_fill(_bans(rule, self.rules.fits).to(log_q.device), -torch.inf)
             if isinstance(self.sigma, str) and self.sigma in UNCERTAINTY and where.shape[1] > 1:
                 doubt = UNCERTAINTY[self.sigma](log_q).masked_fill(where < 0, torch.inf)
                 slot = doubt.topk(tried, dim=1, largest=False).indices  # [h, J]
+                if where.shape[1] == 2:  # the other one comes last
+                    other = log_q.take_along_dim(1 - slot[:, :1, None], 1).squeeze(1)  # [h, V]
+                    outlook = other.topk(most).values.double()
                 where = where.gather(1, slot)
                 log_q = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))
-            value, token = log_q.topk(min(self.width, log_q.shape[-1]), dim=-1)  # [h, J, W]
+            value, token = log_q.topk(most, dim=-1)  # [h, J, W]
             position = where[..., None].expand_as(token)
-            return position.flatten(1), token.flatten(1), value.double().flatten(1)
+            return position.flatten(1), token.flatten(1), value.double().flatten(1), outlook
 
         return read
 
@@ -255,6 +263,22 @@ def _best(ways: _Candidates, text: Tensor, keep: int | None) -> Tensor:
     return by if keep is None else by[_turns(text[ways.parent[by]]) < keep]
 
 
+def _floor(now: _Hypotheses, ways: _Candidates, keep: int, texts: int) -> Tensor:
+    """[T] the ``keep``-th best of each text's candidates, -inf where there are fewer."""
+    best = ways.at(_best(ways, now.text, keep))
+    text = now.text[best.parent]
+    full = _turns(text) == keep - 1
+    floor = torch.full((texts,), -torch.inf, dtype=torch.float64)
+    floor[text[full]] = best.log_prob[full]
+    return floor
+
+
+def _hoped(now: _Hypotheses) -> _Candidates:
+    """What the last blank will add to each hypothesis, by its outlook; none if there is none."""
+    parent = torch.arange(len(now.text)).repeat_interleave(now.outlook.shape[1])
+    return _Candidates(parent, parent, parent, (now.log_prob[:, None] + now.outlook).flatten())
+
+
 def _turns(text: Tensor) -> Tensor:
     """[H] the place of each hypothesis among those of its ``text`` [H], which stand side by side."""
     row = torch.arange(len(text))
@@ -267,7 +291,8 @@ def _filled(now: _Hypotheses, ways: _Candidates) -> _Hypotheses:
     """The hypotheses that the candidates make."""
     at = ways.position[:, None]
     tokens = place(now.tokens[ways.parent], at, ways.token[:, None])
-    return _Hypotheses(tokens, place(now.still_open[ways.parent], at, 0), ways.log_prob, now.text[ways.parent])
+    still_open, text = place(now.still_open[ways.parent], at, 0), now.text[ways.parent]
+    return _Hypotheses(tokens, still_open, ways.log_prob, text, now.outlook[ways.parent])
 
 
 def _once(now: _Hypotheses, keep: int) -> _Hypotheses:

@@ -71,11 +71,17 @@ def entropy_of(log_q: Tensor) -> Tensor:
     return -(log_q.exp() * log_q.clamp(min=torch.finfo(log_q.dtype).min)).sum(-1).double()
 
 
+def warped(log_q: Tensor, warper: Warper | None) -> Tensor:
+    """Scores [..., V] to draw by."""
+    if warper is None:
+        return log_q
+    flat = log_q.flatten(0, -2)
+    return warper(flat.new_empty((flat.shape[0], 0), dtype=torch.long), flat).reshape(log_q.shape)
+
+
 def draw_from(log_q: Tensor, u: Tensor, warper: Warper | None) -> Draw:
     """Draw at every (row, slot) of ``log_q`` [b, K, V] with the uniforms ``u`` [b, K]."""
-    flat = log_q.flatten(0, 1)  # [b*K, V]
-    scores = flat if warper is None else warper(flat.new_empty((flat.shape[0], 0), dtype=torch.long), flat)
-    tokens = inverse_cdf(scores, u.flatten()).view(u.shape)
+    tokens = inverse_cdf(warped(log_q, warper), u)
     log_prob = log_q.gather(-1, tokens[..., None]).squeeze(-1).double()
     return Draw(tokens, log_prob, entropy_of(log_q))
 

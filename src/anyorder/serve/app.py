@@ -30,10 +30,12 @@ def make_app(lm: MaskedLM, settings: ServeOptions = ServeOptions()) -> FastAPI:
         lm = replace(lm, name=Path(lm.name).resolve().name)  # no answer names a path of this machine
     pace = Pace()
     metrics = Metrics(lambda: engine.waiting)
-    engine = Engine(Worker(lm, pace, metrics), pace, most_waiting=settings.queue)
+    worker = Worker(lm, pace, metrics)
+    engine = Engine(worker, pace, most_waiting=settings.queue)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        engine.speed.measured(await run_in_threadpool(worker.warm))
         engine.start()
         yield
         await run_in_threadpool(engine.close, settings.drain)

@@ -43,4 +43,9 @@ def _joint(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
     return rows * tokens / (1 if options.tail is None else 8)
 
 
-_COSTS = {"fill": _fill, "generate": _generate, "score": _score, "joint": _joint}
+def _translate(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
+    # A target is about as long as its source; samplers without a number of steps make one per token.
+    return options.lengths * (options.steps or max(10, tokens)) * min(lm.max_length, 2 * tokens)
+
+
+_COSTS = {"fill": _fill, "generate": _generate, "score": _score, "joint": _joint, "translate": _translate}

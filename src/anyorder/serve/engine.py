@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from anyorder.errors import AnyorderError
 from anyorder.serve.jobs import LATE, Job, Refused
-from anyorder.serve.turns import Pace, Turns
+from anyorder.serve.turns import Pace, Turns, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -32,26 +32,28 @@ class Stopped(Exception):
 
 
 class Speed:
-    """Cost worked off per second of work, over the last batches."""
+    """Seconds that a unit of cost takes, by kind of work, over the last batches of each."""
 
     def __init__(self) -> None:
-        self._cost = self._seconds = 0.0
-        self._since: float | None = None  # the last end of a batch, or when work began after a rest
+        self._first = 0.0
+        self._kinds: dict[str, tuple[float, float]] = {}  # (cost, seconds)
 
-    def began(self) -> None:
-        """A batch was taken."""
-        self._since = time.monotonic() if self._since is None else self._since
+    def measured(self, seconds: float) -> None:
+        """What a unit took before the first request: it stands for every kind that has not been seen yet."""
+        self._first = seconds
 
-    def ended(self, cost: float, *, idle: bool) -> None:
-        """A batch of this cost ended; ``idle``: there is no other."""
-        now = time.monotonic()
-        self._cost = 0.95 * self._cost + cost
-        self._seconds = 0.95 * self._seconds + now - (now if self._since is None else self._since)
-        self._since = None if idle else now
+    def ended(self, kind: str, cost: float, seconds: float) -> None:
+        """A batch of this cost took so long."""
+        costs, times = self._kinds.get(kind, (0.0, 0.0))
+        self._kinds[kind] = 0.95 * costs + cost, 0.95 * times + seconds
 
-    def seconds(self, cost: float) -> float:
-        """How long so much will take; 0 while nothing is known."""
-        return cost * self._seconds / self._cost if self._cost else 0.0
+    def seconds(self, jobs: Iterable[Job]) -> float:
+        """How long all these will take; 0 where nothing is known."""
+        return sum(job.cost * self._unit(job.kind) for job in jobs)
+
+    def _unit(self, kind: str) -> float:
+        cost, seconds = self._kinds.get(kind, (0.0, 0.0))
+        return seconds / cost if cost else self._first
 
 
 class Engine:
@@ -66,7 +68,7 @@ class Engine:
         self._waiting: list[Job] = []
         self._running: list[list[Job]] = []
         self._closing = False
-        self._speed = Speed()
+        self.speed = Speed()
         self._threads = [threading.Thread(target=self._loop, daemon=True) for _ in range(THREADS)]
 
     def start(self) -> None:
@@ -97,8 +99,7 @@ class Engine:
             if len(self._waiting) >= self._most_waiting:
                 raise Refused(429, "too many requests are waiting: try again in a moment", retry_after=1)
             # Better now than after a minute of waiting in vain.
-            before = [*self._waiting, *(one for batch in self._running for one in batch)]
-            wait = self._speed.seconds(sum(one.cost for one in before if not one.over))
+            wait = self._wait(job)
             if wait > job.seconds / 2:
                 retry = min(30, math.ceil(wait / 2))
                 raise Refused(429, "what waits already takes too long: try again in a moment", retry_after=retry)
@@ -106,9 +107,25 @@ class Engine:
             self._changed.notify_all()
         return job
 
+    def _wait(self, job: Job) -> float:
+        """About how many seconds what is there already will keep ``job`` waiting.
+
+        A slow one waits for all; a quick one for the quick ones, with a turn of each slow one between two of theirs.
+        """
+        quick = job.cost <= QUICK
+        there = [*self._waiting, *(one for batch in self._running for one in batch)]
+        before = [one for one in there if not one.over and (one.cost <= QUICK or not quick)]
+        return self.speed.seconds(before) * (1 + self._slow() if quick else 1)
+
+    def _slow(self) -> int:
+        """Batches of slow requests that are running."""
+        return sum(batch[0].cost > QUICK for batch in self._running)
+
     def close(self, timeout: float) -> None:
         """Take no more, finish what is there, and end the threads; what is not finished by then fails."""
         with self._changed:
+            if self._closing:
+                return  # once is enough
             self._closing = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._waiting and not self._running, timeout)
@@ -121,11 +138,15 @@ class Engine:
 
     def _loop(self) -> None:
         while (batch := self._take()) is not None:
-            self._pace.set(lambda: self._between(batch))
+            watch = Watch()
+            self._pace.set(partial(self._between, batch, watch))
             try:
                 with self._turns:
-                    self._between(batch)
+                    self._between(batch, watch)
                     self._work(batch)
+                watch.stop()
+                with self._changed:
+                    self.speed.ended(batch[0].kind, sum(job.cost for job in batch), watch.seconds)
             except Stopped:
                 pass
             except AnyorderError as error:
@@ -139,7 +160,6 @@ class Engine:
                 self._pace.set(None)
                 with self._changed:
                     self._running.remove(batch)
-                    self._speed.ended(sum(job.cost for job in batch), idle=not self._running)
                     self._changed.notify_all()
 
     def _take(self) -> list[Job] | None:
@@ -149,7 +169,6 @@ class Engine:
                 self._drop()
                 batch = self._choose()
                 if batch:
-                    self._speed.began()
                     self._waiting = [job for job in self._waiting if job not in batch]
                     self._running.append(batch)
                     return batch
@@ -165,7 +184,7 @@ class Engine:
         self._waiting = [job for job in self._waiting if not job.over]
 
     def _choose(self) -> list[Job]:
-        slow = sum(batch[0].cost > QUICK for batch in self._running)
+        slow = self._slow()
         busy = {(batch[0].kind, batch[0].key) for batch in self._running if batch[0].cost <= QUICK}
         heavy = any(job.heavy for batch in self._running for job in batch)
         for first in self._waiting:
@@ -185,11 +204,13 @@ class Engine:
                 return batch
         return []
 
-    def _between(self, batch: Sequence[Job]) -> None:
+    def _between(self, batch: Sequence[Job], watch: Watch) -> None:
         """Between two pieces of work: stop what nobody waits for or what is late, and let others have their turn."""
         for job in batch:
             if job.late:
                 job.fail(Refused(504, LATE))
         if all(job.over for job in batch):
             raise Stopped
+        watch.stop()
         self._turns.pass_on()
+        watch.start()

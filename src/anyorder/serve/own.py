@@ -14,11 +14,11 @@ from anyorder.serve.costs import cost
 from anyorder.serve.jobs import Job
 from anyorder.serve.requests import Text, Texts, body, read
 from anyorder.serve.stream import answer, events
-from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions
+from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions, TranslateOptions
 
 # What a request may ask for, beyond the limits of the options themselves.
 MOST = {"top": 100, "beam": 128, "samples": 64, "steps": 4096, "length": 4096, "block": 512, "stride": 4096}
-MOST["top_k"] = 10**6
+MOST |= {"top_k": 10**6, "lengths": 64, "repair": 64, "speculate": 256}
 
 FillBody: Any = body(
     "Fill", FillOptions, at_most=MOST, texts=(Texts, ...),
@@ -35,6 +35,7 @@ GenerateBody: Any = body(
     stream=(bool, Field(False, description="Server-sent events as the texts come about.")),
     canvas=(bool, Field(False, description="With stream: every state, its tokens, log-probabilities and entropies.")),
 )  # fmt: skip
+TranslateBody: Any = body("Translate", TranslateOptions, at_most=MOST, texts=(Texts, ...))
 
 
 class TokensBody(requests.Request):
@@ -75,6 +76,11 @@ def routes() -> APIRouter:
     async def joint(said: JointBody, request: Request) -> Any:
         """The joint distribution over the two blanks of a text, by one construction or all, beside the product."""
         return await answer(request, _job(request, "joint", said, JointsOptions, cells=said.cells))
+
+    @router.post("/translate")
+    async def translate(said: TranslateBody, request: Request) -> dict[str, Any]:
+        """The target of each source, by a model that was trained on pairs."""
+        return {"results": await answer(request, _job(request, "translate", said, TranslateOptions))}
 
     @router.post("/tokens")
     async def tokens(said: TokensBody, request: Request) -> Any:

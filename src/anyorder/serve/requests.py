@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic import Field as PydanticField
@@ -61,6 +61,10 @@ def _field(kind: Any, one: Field[Any], most: int | None) -> tuple[Any, Any]:
         limits["le"] = most
     if rules.get("choices"):
         kind = Literal[rules["choices"]] if one.default is not None else Literal[rules["choices"]] | None
+    elif int in get_args(kind) and str in get_args(kind):  # several numbers are a command's: one answer for each
+        kind, limits["ge"] = int | None, 1
+    elif kind == tuple[str, ...]:
+        kind = Annotated[list[Text], PydanticField(max_length=MOST_TEXTS)]
     elif rules.get("kind") is str:  # an order: its name, or the numbers themselves
         kind = Text | Annotated[list[int], PydanticField(max_length=LONGEST)] | (None if one.default is None else Text)
     elif kind in (str, str | None):

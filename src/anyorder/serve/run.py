@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import socket
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 
 from anyorder.errors import AnyorderError
 from anyorder.serve.app import make_app
+from anyorder.serve.engine import Engine
 from anyorder.serve.options import ServeOptions
 from anyorder.tasks.lm import MaskedLM
+
+ANSWERING = 5  # seconds for the last answers to get out
 
 
 def serve(lm: MaskedLM, settings: ServeOptions) -> None:
@@ -17,16 +24,32 @@ def serve(lm: MaskedLM, settings: ServeOptions) -> None:
     listener = listen(settings.host, settings.port)
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    config = uvicorn.Config(
-        make_app(lm, settings),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=int(settings.drain) + 1,
-    )
+    server = Server(make_app(lm, settings))
     print(f"anyorder: {lm.name} at http://{shown}:{port} (Ctrl-C ends it)", flush=True)
-    uvicorn.Server(config).run(sockets=[listener])
+    server.run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which answers what it cannot finish in time before it closes the connections."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._engine: Engine = app.state.engine
+        self._drain: float = app.state.settings.drain
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=math.ceil(self._drain) + ANSWERING,
+        )
+        super().__init__(config)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, finish what was begun; what is left when the time is over is told so."""
+        closing = asyncio.create_task(run_in_threadpool(self._engine.close, self._drain))
+        await super().shutdown(sockets)
+        await closing
 
 
 def listen(host: str, port: int) -> socket.socket:

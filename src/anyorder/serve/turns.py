@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -43,6 +44,24 @@ class Turns:
         if self._waiting:
             self.__exit__()
             self.__enter__()
+
+
+class Watch:
+    """The seconds of a batch's own turns."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since: float | None = None
+
+    def start(self) -> None:
+        """Its turn begins."""
+        self._since = time.monotonic()
+
+    def stop(self) -> None:
+        """Its turn ends; nothing if it had not begun."""
+        if self._since is not None:
+            self.seconds += time.monotonic() - self._since
+            self._since = None
 
 
 class Pace:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from anyorder.conditionals.mlm import ModelConditionals
 from anyorder.errors import AnyorderError
@@ -16,10 +19,14 @@ from anyorder.serve.positions import position
 from anyorder.serve.turns import Pace, Paced
 from anyorder.serve.writing import write
 from anyorder.tasks.alone import alone
-from anyorder.tasks.fill import fill
+from anyorder.tasks.fill import Completion, fill
 from anyorder.tasks.joint import described, text_joints
 from anyorder.tasks.lm import MaskedLM
 from anyorder.tasks.score import score
+from anyorder.tasks.translate import Translation, translate
+from anyorder.text.vocabulary import vocabulary
+
+T = TypeVar("T")
 
 
 class Worker:
@@ -35,9 +42,24 @@ class Worker:
             "score": self._score,
             "joint": self._joint,
             "generate": self._generate,
+            "translate": self._translate,
             "position": self._position,
             "mask": self._mask,
         }
+
+    def warm(self) -> float:
+        """Seconds that a token takes on its way through the model. What is made only once is made here."""
+        model, words = self.lm.conditionals, vocabulary(self.lm.tokenizer, self.lm.conditionals.vocab_size)
+        length = min(16, self.lm.max_length)
+        some = (~words.special).nonzero().flatten()[: 8 * length]
+        tokens = some[torch.arange(8 * length) % len(some)].view(8, length)
+        tokens[:, 1] = model.mask_id
+        seconds = []
+        for _ in range(3):
+            start = time.monotonic()
+            model(tokens, torch.ones((8, 1), dtype=torch.long))
+            seconds.append(time.monotonic() - start)
+        return min(seconds) / tokens.numel()  # whatever else kept the processor busy would refuse requests later
 
     def __call__(self, batch: Sequence[Job]) -> None:
         """All jobs of a batch have one kind and one key."""
@@ -56,16 +78,13 @@ class Worker:
 
     def _fill(self, batch: Sequence[Job]) -> None:
         options: Any = batch[0].options
-        alike = [job for job in batch if not job.single]
-        if len(batch) > 1 and all(text and text.strip() for job in batch for text in job.texts):
-            alike = list(batch)
-        found = iter(fill(self.lm, [str(text) for job in alike for text in job.texts], options, progress=self._pace))
-        for job in batch:
-            best = (
-                [next(found) for _ in job.texts]
-                if job in alike
-                else [fill(self.lm, str(job.texts[0]), options, progress=self._pace)]
-            )
+
+        def ask(texts: str | list[str]) -> list[list[Completion]]:
+            if isinstance(texts, str):
+                return [fill(self.lm, texts, options, progress=self._pace)]
+            return fill(self.lm, texts, options, progress=self._pace)
+
+        for job, best in answered(batch, ask):
             self._metrics.tokens.inc(sum(len(several[0].fills) for several in best if several))
             results: list[dict[str, Any]] = [{"completions": [one.to_dict() for one in several]} for several in best]
             if job.extra.get("alone"):
@@ -73,10 +92,19 @@ class Worker:
                     result["alone"] = alone(self.lm, str(text), options) if text and text.strip() else None
             job.end(results)
 
+    def _translate(self, batch: Sequence[Job]) -> None:
+        options: Any = batch[0].options
+
+        def ask(texts: str | list[str]) -> list[Translation]:
+            return translate(self.lm, texts, options)
+
+        for job, found in answered(batch, ask):
+            self._metrics.tokens.inc(sum(len(one.tokens) for one in found))
+            job.end([one.to_dict() for one in found])
+
     def _score(self, batch: Sequence[Job]) -> None:
         options: Any = batch[0].options
-        texts = [str(text) for job in batch for text in job.texts]
-        scores = iter(score(self.lm, texts, options, progress=self._pace))
+        scores = iter(score(self.lm, texts_of(batch), options, progress=self._pace))
         for job in batch:
             job.end([next(scores).to_dict() for _ in job.texts])
 
@@ -94,11 +122,27 @@ class Worker:
 
     def _mask(self, batch: Sequence[Job]) -> None:
         options: Any = batch[0].options
-        texts = [str(text) for job in batch for text in job.texts]
-        found = iter(fill_masks(self.lm, texts, options, **batch[0].extra))
+        found = iter(fill_masks(self.lm, texts_of(batch), options, **batch[0].extra))
         for job in batch:
             job.end([next(found) for _ in job.texts])
 
     def _position(self, batch: Sequence[Job]) -> None:
         for job in batch:
             job.end(position(self.lm, job.texts[0], **job.extra))
+
+
+def answered(batch: Sequence[Job], ask: Callable[[str | list[str]], list[T]]) -> Iterator[tuple[Job, list[T]]]:
+    """Each job with an answer per text. ``ask`` gets the texts of all as one list.
+
+    A text that came alone goes as itself if it is the only one, so that errors do not number it, or if it is empty,
+    which only a list may hold.
+    """
+    listed = [job for job in batch if not job.single or (len(batch) > 1 and str(job.texts[0]).strip())]
+    found = iter(ask(texts_of(listed)) if listed else [])
+    for job in batch:
+        yield job, [next(found) for _ in job.texts] if job in listed else ask(str(job.texts[0]))
+
+
+def texts_of(jobs: Sequence[Job]) -> list[str]:
+    """Of all jobs, as one list."""
+    return [str(text) for job in jobs for text in job.texts]

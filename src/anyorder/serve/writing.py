@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyorder.serve.canvas import described, spelt
@@ -33,27 +35,36 @@ def write(lm: MaskedLM, batch: Sequence[Job], pace: Pace, metrics: Metrics) -> N
         owners += [(job, number) for number in range(len(job.texts))]
     results: dict[Job, dict[tuple[int, int], Any]] = {job: {} for job in batch}
     for several in together(plans, ROWS):
+        jobs = [owners[row.text][0] for row in several.rows]
         tellers = [Teller(*owners[row.text], row) for row in several.rows]
         pace()
         made = 0
-        for made, step in enumerate(several.steps(), 1):
+        for made, step in enumerate(several.steps(partial(wanted, jobs)), 1):
             if made == 1:
-                for job in {owners[row.text][0] for row in several.rows}:
+                for job in set(jobs):
                     metrics.first.observe(time.monotonic() - job.born)
-            metrics.tokens.inc(int((step.info.positions >= 0).sum()))
+            metrics.tokens.inc(int((step.info.positions[wanted(jobs)] >= 0).sum()))
             for number, teller in enumerate(tellers):
                 teller.step(step, number)
             pace()
         metrics.steps.observe(made)
-        for i, (row, one) in enumerate(zip(several.rows, several.generations(), strict=True)):
+        for i, row in enumerate(several.rows):
             job, number = owners[row.text]
-            result = results[job][number, row.sample] = one.to_dict()
+            if job.over:  # its rows were not worked on to the end
+                continue
+            result = results[job][number, row.sample] = several.generation(i).to_dict()
             if job.extra.get("drawn"):
                 result["drawn"] = drawn(row.plan, several.tokens[i], several.log_prob[i])
             job.tell({"type": "end", "row": number * row.plan.samples + row.sample, "result": result})
     for job in batch:
         samples = getattr(job.options, "samples", 1)
-        job.end([[results[job][number, i] for i in range(samples)] for number in range(len(job.texts))])
+        if not job.over:
+            job.end([[results[job][number, i] for i in range(samples)] for number in range(len(job.texts))])
+
+
+def wanted(jobs: Sequence[Job]) -> Tensor:
+    """[B] bool: the rows whose job is still waited for."""
+    return torch.tensor([not job.over for job in jobs])
 
 
 class Teller:

@@ -23,14 +23,6 @@ def to_json(score: Score) -> str:
     return json.dumps(row, ensure_ascii=False, allow_nan=False)
 
 
-def same_json(line: str, text: str) -> bool:
-    """Whether a line of JSONL is the score of ``text``."""
-    try:
-        return bool(json.loads(line)["text"] == text)
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return False
-
-
 @dataclass(frozen=True)
 class Tsv:
     """Lines of TSV: a standard error where there is one, with ``per_token`` a last column ``token:value …``."""

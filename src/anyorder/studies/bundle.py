@@ -27,7 +27,13 @@ from anyorder.training.tokenizer import load_tokenizer
 LIMIT = 32 * 10**6  # bytes of weights the package may carry
 
 
-def bundle(final: Path, data_dir: Path | None = None, target: Path = BUNDLED, allow_short: bool = False) -> None:
+def bundle(
+    final: Path,
+    data_dir: Path | None = None,
+    target: Path = BUNDLED,
+    allow_short: bool = False,
+    pairs_limit: int | None = None,
+) -> None:
     """Copy the model in ``final`` to ``target`` in half precision, with its curve and its card.
 
     fp16 rather than bf16: the weights are far from fp16's range, and three more bits of each are kept. What was there
@@ -38,6 +44,7 @@ def bundle(final: Path, data_dir: Path | None = None, target: Path = BUNDLED, al
         data_dir: Where the texts of the bars lie; None leaves them unmeasured, which needs ``allow_short``.
         target: Where it goes.
         allow_short: Also take a model that falls short of the bars.
+        pairs_limit: At most so many minimal pairs of each set; None: all of them.
     """
     model = AutoModelForMaskedLM.from_pretrained(final, dtype=torch.float16)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -53,7 +60,7 @@ def bundle(final: Path, data_dir: Path | None = None, target: Path = BUNDLED, al
         load_tokenizer(final).save_pretrained(made)
         (made / "model.safetensors").chmod(0o644)  # safetensors writes files only their owner can read
         lm = anyorder.load(made)
-        measured = measure(lm, data_dir) if data_dir else None
+        measured = measure(lm, data_dir, pairs_limit=pairs_limit) if data_dir else None
         if measured and measured.short and not allow_short:
             raise AnyorderError(f"the model falls short ({'; '.join(measured.short)}): add --allow-short to take it")
         _measure_curve(lm, final.parent).write(made / NAME)
@@ -75,5 +82,6 @@ if __name__ == "__main__":
     parser.add_argument("final", type=Path)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--allow-short", action="store_true", help="also take a model that falls short of the bars")
+    parser.add_argument("--pairs-limit", type=int, help="at most so many minimal pairs of each set; all if absent")
     given = parser.parse_args()
-    bundle(given.final, given.data_dir, allow_short=given.allow_short)
+    bundle(given.final, given.data_dir, allow_short=given.allow_short, pairs_limit=given.pairs_limit)

@@ -50,11 +50,10 @@ def card(
     return f"""# anyorder mini
 
 A small masked language model of English that is good in any word order: u-PMLM (Liao et al. 2020), trained with a
-uniform prior on the masking ratio. {start} It ships with `anyorder` so that everything can be tried at once; it is not
-a large language model and knows little.
+uniform prior on the masking ratio. {start}
+It ships with `anyorder` so that everything can be tried at once; it is not a large language model and knows little.
 
-- Architecture: {lm.model.config.model_type} ({parameters / 1e6:.1f}M parameters), loads with plain
-  `AutoModelForMaskedLM`
+- Architecture: {lm.model.config.model_type} ({parameters / 1e6:.1f}M parameters), loads with `AutoModelForMaskedLM`
 - Tokens read in training: {tokens:,}, in rows of {meta["length"]}
 {_validation(readings)}
 - Perplexity of held-out texts, each along one order: random {ppl["random"]:.0f}, left to right
@@ -108,12 +107,19 @@ def held_out_texts(lm: MaskedLM, cache: Path) -> list[np.ndarray]:
 def _validation(readings: list[dict[str, Any]]) -> str:
     """The run's last validation, by file where it was a mixture."""
     last = next(r for r in reversed(readings) if "validation" in r)
-    parts = {"all": last["validation"], **last.get("files", {})}
-    lines = ["- Held-out any-order loss (eq 6, uniform count), nats per token, at the end of the run:"]
-    for name, loss in parts.items():
-        figure = f"{loss['value']:.3f} ± {loss['standard_error']:.3f}"
-        lines.append(f"  {name} {figure} ({loss['samples']:,} texts)" + ("" if name == list(parts)[-1] else ","))
+    lines = []
+    for suffix, title in (("", ""), ("_ordered", ", read in order")):
+        if "validation" + suffix in last:
+            parts = {"all": last["validation" + suffix], **last.get("files" + suffix, {})}
+            lines.append(
+                f"- Held-out any-order loss (eq 6, uniform count){title}, nats per token, at the end of the run:"
+            )
+            lines.append(",\n".join(f"  {name} {_figure(loss)}" for name, loss in parts.items()))
     return "\n".join(lines)
+
+
+def _figure(loss: dict[str, Any]) -> str:
+    return f"{loss['value']:.3f} ± {loss['standard_error']:.3f} ({loss['samples']:,} texts)"
 
 
 def _percent(shares: list[float]) -> str:

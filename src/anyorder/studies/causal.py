@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.models.fit import readable
 from anyorder.models.load import usable_device
+from anyorder.models.safe import check_shards, check_weights
 from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -44,12 +46,19 @@ def load_causal(path: str | Path, options: LoadOptions = LoadOptions()) -> Any:
 
     said = options.keywords
     device, pickle = usable_device(said.pop("device")), said.pop("allow_pickle")
-    try:
+    with readable(f"{path}, which must be a causal LM such as GPT-2"):
+        check_shards(str(path), str(path), pickle)
         model = AutoModelForCausalLM.from_pretrained(str(path), use_safetensors=None if pickle else True, **said)
+        check_weights(model, str(path))
         return model.to(device).eval()  # type: ignore[arg-type]  # as in the loader: transformers wraps `to`
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise AnyorderError(f"cannot load {path}, which must be a causal LM such as GPT-2: {reason}") from error
+
+
+def few_at_once(model: Any, tokens: Tensor, pad_id: int | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Rows of [B, N], as many as their logits may be held: which they are, their tokens, what is attended to."""
+    rows = max(1, _LOGITS // (tokens.shape[1] * model.config.vocab_size))
+    for part in torch.arange(len(tokens)).split(rows):
+        x = tokens[part].to(model.device)
+        yield part, x, torch.ones_like(x) if pad_id is None else (x != pad_id).long()
 
 
 @torch.inference_mode()
@@ -66,10 +75,7 @@ def causal_terms(model: Any, tokens: Tensor, free: Tensor, pad_id: int | None) -
         [B, N] float64, 0 where nothing is asked.
     """
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
-    rows = max(1, _LOGITS // (tokens.shape[1] * model.config.vocab_size))
-    for part in torch.arange(len(tokens)).split(rows):
-        x = tokens[part].to(model.device)
-        attention = torch.ones_like(x) if pad_id is None else (x != pad_id).long()
+    for part, x, attention in few_at_once(model, tokens, pad_id):
         logits = model(input_ids=x, attention_mask=attention).logits[:, :-1].float()
         of_token = logits.log_softmax(-1).gather(-1, x[:, 1:, None])[..., 0]
         answer[part, 1:] = of_token.double().cpu()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
 from anyorder.files.columns import rows
-from anyorder.files.journal import Results, windows
+from anyorder.files.journal import Results, same_json, windows
 from anyorder.tasks.options import TranslateOptions
 from anyorder.tasks.translate import translate
 from anyorder.training.recipe import Recipe
@@ -43,7 +44,7 @@ def distilled(
         path = folder / f"{Path(name).name.split('.')[0]}.jsonl"
         given = str(data_dir / name if data_dir else name)
         sources = [pair[0] for pair in rows(given, recipe.data.columns) if all(pair)]
-        results = Results(path, {"teacher": teacher.name}, _same)
+        results = Results(path, {"teacher": teacher.name}, partial(same_json, field="source"))
         texts = iter(sources)
         results.resume(texts, WINDOW, len(sources))
         for window in windows(texts, WINDOW):
@@ -55,10 +56,3 @@ def distilled(
         done += results.written
         files.append(str(path.resolve()))
     return replace(recipe, data=replace(recipe.data, files=tuple(files), columns=("source", "target")))
-
-
-def _same(line: str, text: str) -> bool:
-    try:
-        return bool(json.loads(line)["source"] == text)
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return False

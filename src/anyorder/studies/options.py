@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,13 @@ from anyorder.tasks.options import PAIR_METHODS, SCHEMES
 
 STEPS = "Numbers of steps, comma-separated."
 MODELS = "name=folder of a masked or causal model; may be repeated."
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Refuse files that are not there, before a model is loaded."""
+    for file in files:
+        if not file.is_file():
+            raise AnyorderError(f"there is no file {file}: check the path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +53,7 @@ class CharactersOptions(Options):
         super().__post_init__()
         if not self.data and not self.held_out:
             raise AnyorderError("no texts given: name files with --data or --held-out")
+        check_files([*self.data, *self.held_out])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +126,14 @@ class GenerationOptions(Options):
     temperature: float = option(1.0, "Of every sampler.", above=0)
     seed: int = seed_option()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_files([] if self.corpus is None else [self.corpus])
+
     @property
     def numbers(self) -> list[int]:
         """The numbers of steps."""
-        return _whole(self.steps)
+        return whole_numbers(self.steps, "steps")
 
     @property
     def names(self) -> list[str]:
@@ -258,9 +271,7 @@ class PerplexityOptions(Options):
             raise AnyorderError("fine-tuning needs a training text: name it with --data")
         if "predicted" in self.padding and not self.finetune_steps:
             raise AnyorderError("a model learns to predict [PAD] by fine-tuning: add --data and --finetune-steps")
-        for file in [self.test, *self.data]:
-            if not file.is_file():
-                raise AnyorderError(f"there is no file {file}: check the path")
+        check_files([self.test, *self.data])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,19 +294,12 @@ class ScheduleOptions(Options):
         super().__post_init__()
         if not self.data:
             raise AnyorderError("no texts given: name a file with --data")
+        check_files(self.data)
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of steps."""
-        return _whole(self.steps)
-
-
-def _whole(steps: str) -> list[int]:
-    """The numbers of steps that ``steps`` names."""
-    try:
-        return [int(part) for part in steps.split(",")]
-    except ValueError:
-        raise AnyorderError(f"cannot read the steps {steps!r}: write them as 4,8,16") from None
+        return whole_numbers(self.steps, "steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,8 +403,7 @@ class TranslationOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.data.is_file():
-            raise AnyorderError(f"there is no file {self.data}: check the path")
+        check_files([self.data])
         _ = self.numbers, self.beams, self.names, two_columns(self.columns)  # refused before any work
 
     @property

@@ -41,7 +41,15 @@ def run(
     for index, example in enumerate(examples):
         if index < len(journal.records):
             done = journal.records[index]
-            if (done["line"], done["positions"]) != (example.line, list(example.positions)):
+            try:
+                for method in methods:
+                    PairScore.from_dict(done["scores"][method])
+                same = (done["line"], done["positions"]) == (example.line, list(example.positions))
+            except (KeyError, TypeError) as error:
+                raise AnyorderError(
+                    f"example {index + 1} of {journal.path} is damaged: start over with --overwrite"
+                ) from error
+            if not same:
                 raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to start over")
             continue
         began = time.perf_counter()

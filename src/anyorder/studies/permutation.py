@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from anyorder.models.permutation import GIVEN, permutation_logits
-from anyorder.studies.causal import read_config
+from anyorder.studies.causal import few_at_once, read_config
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_LOGITS = 2**25  # logits held at once: 128 MB in float32
 
 
 def is_permutation(path: str | Path, trust_remote_code: bool = False) -> bool:
@@ -36,10 +34,8 @@ def permutation_terms(model: Any, tokens: Tensor, free: Tensor, rank: Tensor, pa
         [B, N] float64, 0 where nothing is asked.
     """
     answer = torch.zeros(tokens.shape, dtype=torch.float64)
-    rows = max(1, _LOGITS // (tokens.shape[1] * model.config.vocab_size))
-    for part in torch.arange(len(tokens)).split(rows):
-        x, asked = tokens[part].to(model.device), free[part].to(model.device)
-        attention = torch.ones_like(x) if pad_id is None else (x != pad_id).long()
+    for part, x, attention in few_at_once(model, tokens, pad_id):
+        asked = free[part].to(model.device)
         order = rank[part].to(model.device).masked_fill(~asked, GIVEN)
         logits = permutation_logits(model, x, attention, order, asked)  # [asked, V], row by row
         of_token = logits.float().log_softmax(-1).gather(-1, x[asked][:, None])[:, 0]

@@ -137,8 +137,6 @@ def prices(measured: Measured, steps: Sequence[int]) -> Iterator[Price]:
     curve = measured.curve
     n, losses = curve.tokens, curve.losses(curve.tokens)
     own = [replace(curve, loss=tuple(row)).losses(n) for row in measured.each]
-    if min(steps, default=1) < 1:
-        raise AnyorderError(f"{min(steps)} steps reveal nothing: choose at least 1")
     for count in (count for count in steps if count <= n):
         for name in SCHEDULES:
             blocks = optimal(losses, count) if name == "optimal" else FORMULAS[name](n, count)

@@ -101,21 +101,29 @@ def generations(task: Plan, watch: Watch | None = None, batch: int = BATCH) -> I
         yield from several.generations()
 
 
-def generate(lm: MaskedLM, prompts: Sequence[str | None], options: GenerateOptions) -> list[list[Generation]]:
-    """``options.samples`` texts around each of ``prompts``, which share the model's batches."""
-    plans = plans_of(lm, prompts, options)
-    found: list[dict[int, Generation]] = [{} for _ in plans]
+def generate(
+    lm: MaskedLM, prompts: Sequence[str | None], options: GenerateOptions, first: int | None = None
+) -> list[list[Generation]]:
+    """``options.samples`` texts around each of ``prompts``, which share the model's batches.
+
+    With ``first``, the number of the first prompt in a file, an empty prompt is an empty line and has no texts.
+    """
+    asked = [number for number, prompt in enumerate(prompts) if first is None or (prompt or "").strip()]
+    plans = plans_of(lm, [prompts[number] for number in asked], options, [(first or 1) + number for number in asked])
+    found: list[dict[int, Generation]] = [{} for _ in prompts]
     for several in together(plans):
         for _ in several.steps():
             pass
         for row, one in zip(several.rows, several.generations(), strict=True):
-            found[row.text][row.sample] = one
+            found[asked[row.text]][row.sample] = one
     return [[several[i] for i in range(len(several))] for several in found]
 
 
-def plans_of(lm: MaskedLM, prompts: Sequence[str | None], options: GenerateOptions) -> list[Plan]:
-    """A plan for each of several prompts; an error says which one it is about."""
+def plans_of(
+    lm: MaskedLM, prompts: Sequence[str | None], options: GenerateOptions, numbers: Sequence[int] | None = None
+) -> list[Plan]:
+    """A plan for each of several prompts; an error says which one it is about, by ``numbers`` or counted from 1."""
     return [
         named(number if len(prompts) > 1 else None, plan, lm, **{**vars(options), "prompt": prompt})
-        for number, prompt in enumerate(prompts, 1)
+        for number, prompt in zip(numbers or range(1, len(prompts) + 1), prompts, strict=True)
     ]

@@ -204,6 +204,7 @@ class GenerateOptions(Options):
         choices=SAMPLERS,
     )
     order: str | Sequence[int] | None = option(None, SAID["order"], kind=str)
+    speculate: int | None = option(None, SAID["speculate"], least=1)
     steps: int | None = option(None, SAID["steps"], "-k", least=1)
     block: int | None = option(None, SAID["block"], least=1)
     mode: str | None = option(None, SAID["mode"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.restricted import Restricted, RestrictedOrdered
+from anyorder.conditionals.wanted import Wanted
 from anyorder.samplers.draw import place
 from anyorder.samplers.run import stream
 from anyorder.samplers.seeds import Seeds
@@ -157,15 +158,20 @@ class Together:
         self.log_prob = torch.zeros(self.tokens.shape, dtype=torch.float64)
         self._passes = torch.zeros(len(rows), dtype=torch.float64)
 
-    def steps(self) -> Iterator[Step]:
-        """Run them all, yielding after each step."""
+    def steps(self, wanted: Callable[[], Tensor] | None = None) -> Iterator[Step]:
+        """Run them all, yielding after each step.
+
+        ``wanted`` says of each row whether it still is, [B] bool; nothing is asked for one that is not, and what it
+        ends with is worth nothing.
+        """
         # Made for the text with the most blanks: what a sampler decides by their number it decides for each row.
         most = max(self.rows, key=lambda row: row.plan.task.blanks).plan
         tables = [row.plan.canvas.allowed for row in self.rows]
         task, ordered = most.task, most.task.ordered
+        allowed = Restricted(task.conditionals, tables)
         task = replace(
             task,
-            conditionals=Restricted(task.conditionals, tables),
+            conditionals=allowed if wanted is None else Wanted(allowed, wanted),
             ordered=None if ordered is None else RestrictedOrdered(ordered, tables),
         )
         made = most.options.make(task)
@@ -183,13 +189,16 @@ class Together:
 
     def generations(self) -> Iterator[Generation]:
         """What became of each row."""
-        values = self.log_prob.sum(1).tolist()
-        for row, tokens, value, passes in zip(self.rows, self.tokens, values, self._passes.tolist(), strict=True):
-            plan = row.plan
-            inner = plan.inner()
-            ids = tuple(tokens[: len(inner)][inner].tolist())
-            # Shares of a step's rows are sums of quotients: not quite whole where they should be.
-            yield Generation(plan.text(tokens), ids, value, math.ceil(passes - 1e-6), plan.reading, plan.price)
+        return map(self.generation, range(len(self.rows)))
+
+    def generation(self, i: int) -> Generation:
+        """What became of row ``i``."""
+        plan, tokens = self.rows[i].plan, self.tokens[i]
+        inner = plan.inner()
+        ids = tuple(tokens[: len(inner)][inner].tolist())
+        # Shares of a step's rows are sums of quotients: not quite whole where they should be.
+        passes = math.ceil(float(self._passes[i]) - 1e-6)
+        return Generation(plan.text(tokens), ids, float(self.log_prob[i].sum()), passes, plan.reading, plan.price)
 
 
 def together(plans: Sequence[Plan], size: int = BATCH) -> Iterator[Together]:

@@ -115,9 +115,10 @@ class _Row:
 
 
 def translate(lm: MaskedLM, texts: str | Sequence[str], options: TranslateOptions, first: int = 1) -> list[Translation]:
-    """The best target of each source; ``first`` is the number of the first of several, for messages and seeds.
+    """The best target of each source; ``first`` is the number of the first of several, for messages.
 
-    An empty source among several has an empty target.
+    An empty source among several has an empty target. What is drawn for a source comes from the seed and the source
+    itself, so that its place in a list or a file does not matter and equal sources have equal targets.
     """
     if getattr(lm.model.config, PAIRS, None) is None:
         raise AnyorderError(
@@ -131,8 +132,7 @@ def translate(lm: MaskedLM, texts: str | Sequence[str], options: TranslateOption
     if some:
         given = [sources[number] for number in some]
         rows = _rows(lm, given, options, None if alone else first)
-        numbers = [first + number for number in some]
-        for number, best in zip(some, _best(lm, given, rows, numbers, options), strict=True):
+        for number, best in zip(some, _best(lm, given, rows, options), strict=True):
             found[number] = best
     return [found[number] for number in range(len(sources))]
 
@@ -173,17 +173,15 @@ def _constrained(
     return found
 
 
-def _best(
-    lm: MaskedLM, sources: Sequence[str], rows: Sequence[_Row], numbers: Sequence[int], options: TranslateOptions
-) -> list[Translation]:
+def _best(lm: MaskedLM, sources: Sequence[str], rows: Sequence[_Row], options: TranslateOptions) -> list[Translation]:
     """Fill all rows, those of one length together, and choose for each source."""
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     lengths, alike = [len(row.where.tokens) for row in rows], [row.alike for row in rows]
     filled: dict[int, list[Translation]] = {}
     for batch in batches(lengths, lm.conditionals.pad_id, alike=alike, size=_ROWS):
         mine = [rows[i] for i in batch]
-        # The name of a row is what it is, not where it stands: its draws do not depend on the batch.
-        names = [f"{numbers[row.text]}:{row.length}:{row.alike}" for row in mine]
+        # The name of a row is what it is, not where it stands: its draws depend neither on the batch nor on the file.
+        names = [(sources[row.text], row.length, row.alike) for row in mine]
         done, states = _fill(lm, mine, Seeds(options.seed, names), words, options)
         passes = math.ceil(done.rows / len(mine))
         for i, row in enumerate(mine):

@@ -69,10 +69,6 @@ class Vocabulary:
         spaced = left == "" or left[-1].isspace()
         return BEGINS if spaced and (self.start_marked or left.strip() != "") else CONTINUES
 
-    def word_like(self, left: str) -> Tensor:
-        """[V] bool: the tokens of that kind."""
-        return self.fits[self.kind(left)]
-
     @functools.cached_property
     def longest(self) -> int:
         """Characters of the longest piece."""

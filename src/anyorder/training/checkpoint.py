@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from anyorder.errors import AnyorderError
 from anyorder.files.disk import UNFINISHED, atomically
+from anyorder.models.fit import first_line
 from anyorder.models.pairs import LengthHead
 from anyorder.training.recipe import Recipe, from_dict
 
@@ -62,12 +66,25 @@ def latest(folder: Path) -> Checkpoint | None:
     complete = _complete(folder)
     if not complete:
         return None
-    state = json.loads((complete[-1] / "state.json").read_text())
-    return Checkpoint(complete[-1], state["step"], from_dict(state["recipe"]))
+    with _undamaged(complete[-1]):
+        state = json.loads((complete[-1] / "state.json").read_text(encoding="utf-8"))
+        return Checkpoint(complete[-1], int(state["step"]), from_dict(state["recipe"]))
 
 
 def restore(checkpoint: Checkpoint, optimizers: list[torch.optim.Optimizer]) -> None:
     """Put the optimisers back where they were."""
-    states = torch.load(checkpoint.path / "optimizer.pt", weights_only=True)
-    for optimizer, state in zip(optimizers, states, strict=True):
-        optimizer.load_state_dict(state)
+    with _undamaged(checkpoint.path):
+        states = torch.load(checkpoint.path / "optimizer.pt", weights_only=True)
+        for optimizer, state in zip(optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """A checkpoint that cannot be read is refused in a sentence; the one before it may still be sound."""
+    try:
+        yield
+    except Exception as error:  # torch's reader raises anything
+        raise AnyorderError(
+            f"the checkpoint {path} is damaged ({first_line(error)}): remove it to go on from the one before"
+        ) from error

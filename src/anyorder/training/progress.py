@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -55,17 +56,18 @@ class Meter:
     def _drop_readings_after(self, step: int) -> None:
         if not self.path.exists():
             return
-        kept = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        # Cut off, not written anew: a run killed here keeps what it had.
+        kept = 0
+        for raw in self.path.read_bytes().splitlines(keepends=True):
             try:
-                reading = json.loads(line)
-            except json.JSONDecodeError:
+                reading = json.loads(raw)
+                if reading["step"] > step or not raw.endswith(b"\n"):
+                    break
+                self.tokens = int(reading.get("tokens", self.tokens))
+            except (ValueError, KeyError, TypeError):
                 break  # torn by a kill: it and what follows belong to lost steps
-            if reading["step"] > step:
-                break
-            kept.append(line)
-            self.tokens = reading.get("tokens", self.tokens)
-        self.path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+            kept += len(raw)
+        os.truncate(self.path, kept)
 
     def step(self, step: int, loss: float, tokens: int, rate: float, readings: dict[str, Estimate]) -> None:
         """After every optimiser step; ``readings``: the losses of its texts by how they were read, if in two ways."""

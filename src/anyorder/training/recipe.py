@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -156,7 +157,21 @@ _CHOICES = {
     "optim.schedule": ("linear", "cosine", "constant"),
     "precision": ("fp32", "bf16"),
 }
-_POSITIVE = ("data.length", "optim.steps", "optim.batch", "optim.micro_batch", "run.checkpoint_every", "run.log_every")
+_BELOW_ONE = math.nextafter(1, 0)
+# The smallest and the largest value of a number, or of each of several.
+_LIMITS: dict[str, tuple[float, float]] = {
+    "seed": (0, 10**12),  # times a million and more, it is still a seed of torch's
+    **dict.fromkeys(("data.length", "optim.steps", "optim.batch", "optim.micro_batch"), (1, 2**31)),
+    **dict.fromkeys(("run.checkpoint_every", "run.log_every", "run.evaluate_every", "run.evaluate_blocks"), (1, 2**31)),
+    **dict.fromkeys(("model.hidden_size", "model.layers", "model.heads", "model.intermediate"), (1, 2**20)),
+    **dict.fromkeys(("data.min_tokens", "objective.ordered_from", "optim.warmup", "run.keep"), (0, 2**31)),
+    "tokenizer.vocab_size": (6, 2**24),  # five special tokens and something to say
+    "run.threads": (0, 1024),
+    **dict.fromkeys(("data.holdout", "objective.ordered", "objective.length", "model.dropout"), (0, 1)),
+    **dict.fromkeys(("optim.betas", "optim.momentum", "objective.label_smoothing"), (0, _BELOW_ONE)),
+    **dict.fromkeys(("optim.lr", "optim.muon_lr", "optim.weight_decay", "optim.clip", "data.weights"), (0, 1e9)),
+    **dict.fromkeys(("optim.eps", "optim.layer_decay"), (1e-30, 1)),
+}
 
 
 def from_dict(values: dict[str, Any]) -> Recipe:
@@ -212,16 +227,18 @@ def _checked(name: str, value: Any, default: Any, hint: Any) -> Any:
             value = None if value is None else float(value)
         elif value is not None or default is not None:
             value = str(value)
-    except (TypeError, ValueError) as error:
+        if isinstance(default, tuple) and get_args(hint)[1:] != (...,) and len(value) != len(default):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError) as error:
         raise AnyorderError(f"recipe key {name!r} wants a value like {default!r}, not {value!r}") from error
     if name in _CHOICES and (wrong := set(value if isinstance(value, tuple) else [value]) - set(_CHOICES[name])):
         raise AnyorderError(f"recipe key {name!r} is one of {', '.join(_CHOICES[name])}, not {wrong.pop()!r}")
-    if name in _POSITIVE and value < 1:
-        raise AnyorderError(f"recipe key {name!r} must be at least 1, not {value!r}")
-    if name in ("objective.ordered", "objective.length") and not 0 <= value <= 1:
-        raise AnyorderError(f"recipe key {name!r} is a share of the texts, from 0 to 1, not {value!r}")
-    if name == "objective.label_smoothing" and not 0 <= value < 1:
-        raise AnyorderError(f"recipe key {name!r} is a share from 0 to below 1, not {value!r}")
+    low, high = _LIMITS.get(name, (-math.inf, math.inf))
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, int | float) and not low <= number <= high:  # NaN is neither
+            below = "less than 1" if high == _BELOW_ONE else f"at most {high:.12g}"
+            limit = below if number > high else f"at least {low:.12g}"
+            raise AnyorderError(f"recipe key {name!r} must be {limit}, not {number!r}")
     if name == "optim.decay" and not (value and all(0 < share <= 1 for share in value)):
         raise AnyorderError(f"recipe key {name!r} is a share of the steps, over 0 and at most 1, not {value!r}")
     if name == "optim.starts" and value != tuple(sorted({0, *value})):
@@ -244,6 +261,12 @@ def load_recipe(path: Path, overrides: list[str] | None = None) -> Recipe:
             _put(values, key.split("."), yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise AnyorderError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        raise AnyorderError(
+            f"{path} is not UTF-8 (byte {error.start + 1}): convert it, for instance with iconv"
+        ) from error
+    except RecursionError as error:
+        raise AnyorderError(f"{path} is nested too deeply: a recipe has groups of settings and no more") from error
     return from_dict(values)
 
 

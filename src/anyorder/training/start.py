@@ -16,9 +16,10 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
 from anyorder.models.build import build
-from anyorder.models.fit import max_length
+from anyorder.models.fit import max_length, readable
 from anyorder.models.load import Encoder, load_encoder, read_checkpoint
 from anyorder.models.pairs import PAIRS, LengthHead
+from anyorder.models.safe import check_shards
 from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.text.pairs import pair_frame
 from anyorder.training import data
@@ -128,7 +129,9 @@ class Start:
     def _model(self) -> PreTrainedModel:
         given = self.checkpoint.path if self.checkpoint else self.recipe.init
         if given and not self.masked:
-            return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32)
+            with readable(str(given)):
+                check_shards(str(given), str(given))
+                return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32, use_safetensors=True)
         if self.checkpoint:
             return read_checkpoint(str(self.checkpoint.path)).model
         if self.encoder:

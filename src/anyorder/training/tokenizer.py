@@ -9,6 +9,8 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from anyorder.models.fit import readable
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -68,4 +70,5 @@ def load_tokenizer(path: str | Path, trust_remote_code: bool = False) -> PreTrai
     """The tokenizer of a checkpoint folder or a Hugging Face name."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(path), trust_remote_code=trust_remote_code)
+    with readable(f"the tokenizer {path}"):
+        return AutoTokenizer.from_pretrained(str(path), trust_remote_code=trust_remote_code)

@@ -8,9 +8,10 @@ processes, does the same arithmetic as one that was not.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers.utils.logging import disable_progress_bar
 
 from anyorder.errors import AnyorderError
-from anyorder.files.disk import atomically
+from anyorder.files.disk import atomically, only_writer
 from anyorder.models.heads import head_of
 from anyorder.models.layers import first_position
 from anyorder.models.load import usable_device
@@ -38,6 +39,8 @@ from anyorder.training.recipe import Recipe
 from anyorder.training.resuming import differences
 from anyorder.training.start import Start
 
+_DIVERGED = "lower optim.lr, or lengthen optim.warmup; earlier checkpoints are sound"
+
 
 def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None, quiet: bool = False) -> Path:
     """Run ``recipe`` to its end and return the folder of the final model. Safe to kill; ``resume`` continues it."""
@@ -45,8 +48,13 @@ def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None,
     # 1,024 entries a run of 14M parameters grew by 20 MB per step, to several gigabytes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     disable_progress_bar()  # transformers' own, one for every save and load
-    with _processes() as (rank, world):
+    with _processes() as (rank, world), _alone(Path(recipe.output), rank):
         return _Run(recipe, resume, data_dir, rank, world, quiet).loop()
+
+
+def _alone(folder: Path, rank: int) -> AbstractContextManager[None]:
+    """The run's folder is written by its first process, and by no other run."""
+    return nullcontext() if rank else only_writer(folder)
 
 
 class _processes:
@@ -151,6 +159,8 @@ class _Run:
         with self.meter:
             for step in range(self.first_step, recipe.optim.steps):
                 loss, tokens, readings = self._step(step)
+                if not math.isfinite(loss):
+                    raise AnyorderError(f"the loss is {loss} at step {step + 1}: {_DIVERGED}")
                 self.meter.step(step + 1, loss, tokens, rate(recipe.optim, step), readings)
                 last = step + 1 == recipe.optim.steps
                 if len(self.batches.valid) and ((step + 1) % run.evaluate_every == 0 or last):
@@ -251,6 +261,8 @@ class _Run:
         return weighted_estimate([(share[file], found[file]) for file in found]), found
 
     def _save(self, step: int) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.trained.parameters()):
+            raise AnyorderError(f"the weights hold NaN or infinity at step {step}: {_DIVERGED}")
         # Whoever loads the model must know whether reading it in order means anything.
         ordered = self.objective.ordered_at(step - 1) > 0
         if ordered or hasattr(self.model.config, TRAINED):

@@ -316,6 +316,19 @@ def test_nothing_is_wider_than_the_screen(page, width, scheme):
         page.screenshot(path=PICTURES / f"{view}-{width}-{scheme}.png", full_page=True)
 
 
+def test_an_answer_that_comes_late_leaves_the_address_alone(page):
+    held = []
+    page.route("**/score", lambda route: held.append(route))  # playwright wants a function of Python
+    page.goto(link("score", text="the cat sat ."))
+    page.locator("#panel-score [aria-busy=true]").wait_for(state="attached")
+    page.goto(link("learn"))
+    page.locator("#panel-learn h1").wait_for()
+    for route in held:
+        route.continue_()
+    page.locator("#panel-score [aria-busy=false]").wait_for(state="attached")
+    assert page.evaluate("location.hash") == "#learn"
+
+
 def test_every_control_has_a_name(page):
     nameless = """() => [...document.querySelectorAll('button, input, select, textarea')]
         .filter(e => e.checkVisibility())

@@ -5,7 +5,7 @@ import { barList } from "./bars.js";
 import { el, field, fill, later, select } from "./dom.js";
 import { copyButton, examples, intro } from "./parts.js";
 import { remember } from "./links.js";
-import { Latest, Notice } from "./notice.js";
+import { Notice } from "./notice.js";
 import { percent } from "./player.js";
 import { cut, Words } from "./words.js";
 
@@ -22,7 +22,6 @@ const LENGTHS = [["___", "one token each"], ["___{2}", "two tokens"], ["___{1-3}
 export function fillView(panel) {
   const results = el("div", { className: "results columns" });
   const notice = new Notice(results);
-  const latest = new Latest();
   const text = el("textarea", { id: "fill-text", rows: 2, spellcheck: false, maxLength: 4000 });
   const length = select(LENGTHS, "___");
   const words = new Words(() => length.value, (now) => {
@@ -31,24 +30,14 @@ export function fillView(panel) {
   });
   const settings = () => ({ text: text.value });
 
-  async function run() {
+  function run() {
     remember("fill", settings());
     if (!/_{3,}|\[MASK\]|<mask>/.test(text.value)) {
-      latest.stop();
-      fill(results);
-      notice.done(text.value.trim() ? "Click a word above to blank it." : "Write a sentence, then click a word to blank it.");
-      return;
+      return notice.empty(text.value.trim() ? "Click a word above to blank it." : "Write a sentence, then click a word to blank it.");
     }
-    notice.waiting("Filling …");
-    try {
-      const answer = await latest.run((signal) => ask("fill", { texts: [text.value], top: 8, alone: true }, signal));
-      if (answer === undefined) return;
-      fill(results, ...columns(answer.results[0], text.value));
-      notice.done();
-    } catch (error) {
-      fill(results);
-      notice.failed(error, run);
-    }
+    const asked = text.value;
+    notice.replace("Filling …", (signal) => ask("fill", { texts: [asked], top: 8, alone: true }, signal),
+      (answer) => fill(results, ...columns(answer.results[0], asked)), run);
   }
 
   const soon = later(run, 400);

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { el, field, fill, later } from "./dom.js";
 import { heatMap, plain } from "./heatmap.js";
 import { remember } from "./links.js";
-import { Latest, Notice } from "./notice.js";
+import { Notice } from "./notice.js";
 import { copyButton, examples, intro } from "./parts.js";
 import { percent } from "./player.js";
 
@@ -24,7 +24,6 @@ const MEANING = {
 export function jointView(panel) {
   const results = el("div", { className: "results heat-and-list" });
   const notice = new Notice(results);
-  const latest = new Latest();
   const text = el("input", { id: "joint-text", maxLength: 2000, spellcheck: false });
   let method = "ag";
   let difference = false;
@@ -34,20 +33,11 @@ export function jointView(panel) {
   const settings = () => ({ text: text.value, method: method === "ag" ? "" : method, show: difference ? "difference" : "", all: all ? "1" : "" });
   const more = el("button", { type: "button", onclick: () => { all = true; run(); } }, "All five methods");
 
-  async function run() {
+  function run() {
     remember("joint", settings());
-    notice.waiting(all ? "Working out five joints over the whole vocabulary: this takes some seconds …" : "Working out the joint …");
-    const cells = window.innerWidth < 640 ? 8 : 10;
-    try {
-      const got = await latest.run((signal) => ask("joint", { text: text.value, method: all ? "all" : "ag", ...(all ? {} : { tail: 0.01 }), cells }, signal));
-      if (got === undefined) return;
-      answer = got;
-      notice.done();
-      draw();
-    } catch (error) {
-      fill(results);
-      notice.failed(error, run);
-    }
+    const doing = all ? "Working out five joints over the whole vocabulary: this takes some seconds …" : "Working out the joint …";
+    const said = { text: text.value, method: all ? "all" : "ag", ...(all ? {} : { tail: 0.01 }), cells: window.innerWidth < 640 ? 8 : 10 };
+    notice.replace(doing, (signal) => ask("joint", said, signal), (got) => { answer = got; draw(); }, run);
   }
 
   function draw() {

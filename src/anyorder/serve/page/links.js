@@ -14,9 +14,12 @@ export function makeLink(view, settings) {
   return `#${view}${said.length ? `?${new URLSearchParams(said)}` : ""}`;
 }
 
-/** Write the settings into the address, without an entry in the history for every letter typed.
+/** Write the settings into the address, without an entry in the history for every letter typed. An answer that comes late,
+ * when another view is shown, leaves the address alone.
  * @param {string} view @param {Settings} settings */
 export function remember(view, settings) {
+  const { view: shown } = readLink(location.hash);
+  if (shown !== view && document.getElementById(`panel-${shown}`)) return;
   const link = makeLink(view, settings);
   if (link !== location.hash) history.replaceState(null, "", link);
 }

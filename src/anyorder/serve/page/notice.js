@@ -4,6 +4,8 @@ import { Refused } from "./api.js";
 import { el, fill } from "./dom.js";
 
 export class Notice {
+  #latest = new Latest();
+
   /** @param {HTMLElement} results what is dimmed while its successor is worked out */
   constructor(results) {
     this.results = results;
@@ -33,6 +35,29 @@ export class Notice {
     this.element.classList.add("bad");
     const text = error instanceof Refused ? error.message : `Something went wrong in the page: ${error}`;
     fill(this.element, capital(text), again && " ", again && el("button", { type: "button", onclick: again }, "Try again"));
+  }
+
+  /** Work out what replaces the results; a newer call ends this one.
+   * @template T @param {string} doing what is said meanwhile @param {(signal: AbortSignal) => Promise<T>} work
+   * @param {(got: T) => void} show @param {() => void} again for a reader who wants to try again after a failure */
+  async replace(doing, work, show, again) {
+    this.waiting(doing);
+    try {
+      const got = await this.#latest.run(work);
+      if (got === undefined) return;
+      show(got);
+      this.done();
+    } catch (error) {
+      fill(this.results);
+      this.failed(error, again);
+    }
+  }
+
+  /** Nothing replaces the results any more. @param {string} text */
+  empty(text) {
+    this.#latest.stop();
+    fill(this.results);
+    this.done(text);
   }
 }
 

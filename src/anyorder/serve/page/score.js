@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { el, field, fill, later } from "./dom.js";
 import { numbers } from "./inspect.js";
 import { remember } from "./links.js";
-import { Latest, Notice } from "./notice.js";
+import { Notice } from "./notice.js";
 import { copyButton, examples, intro } from "./parts.js";
 import { percent } from "./player.js";
 
@@ -17,31 +17,18 @@ const MOST = 8; // sentences at once
 export function scoreView(panel) {
   const results = el("div", { className: "results stages" });
   const notice = new Notice(results);
-  const latest = new Latest();
   const text = el("textarea", { id: "score-text", rows: 3, spellcheck: false, maxLength: 4000 });
   let by = "chain";
   /** @type {{chain: Score[], pll: Score[]} | undefined} */
   let found;
   const settings = () => ({ text: text.value, by: by === "chain" ? "" : by });
 
-  async function run() {
+  function run() {
     remember("score", settings());
     const texts = text.value.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MOST);
-    if (texts.length === 0) {
-      fill(results);
-      return notice.done("Write a sentence per line.");
-    }
-    notice.waiting("Scoring …");
-    try {
-      const got = await latest.run((signal) => Promise.all(["chain", "pll"].map((method) => ask("score", { texts, method, per_token: true }, signal))));
-      if (got === undefined) return;
-      found = { chain: got[0].results, pll: got[1].results };
-      notice.done();
-      draw();
-    } catch (error) {
-      fill(results);
-      notice.failed(error, run);
-    }
+    if (texts.length === 0) return notice.empty("Write a sentence per line.");
+    const work = (/** @type {AbortSignal} */ signal) => Promise.all(["chain", "pll"].map((method) => ask("score", { texts, method, per_token: true }, signal)));
+    notice.replace("Scoring …", work, ([chain, pll]) => { found = { chain: chain.results, pll: pll.results }; draw(); }, run);
   }
 
   function draw() {
