@@ -10,7 +10,7 @@ import pytest
 from safetensors import SafetensorError
 
 from anyorder.errors import AnyorderError
-from anyorder.files.disk import atomically, only_writer
+from anyorder.files.disk import REPLACED, UNFINISHED, atomically, only_writer
 
 HOLD = """
 import sys, time
@@ -65,3 +65,52 @@ def test_a_folder_that_could_not_be_written_is_not_there(tmp_path: Path, error: 
         atomically(tmp_path / "target", write)
     assert "\n" not in str(refusal.value)
     assert not list(tmp_path.iterdir())
+
+
+class Killed(BaseException):
+    """Nothing in the process catches it, as with kill -9."""
+
+
+def replace_and_fail(folder: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Replace ``folder`` by another, and meet ``error`` when the new one is to take its name."""
+    rename = Path.rename
+
+    def fail(self: Path, target: Path) -> Path:
+        if self.name.endswith(UNFINISHED):
+            raise error
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        atomically(folder, lambda new: (new / "which").write_text("new"))
+
+
+def test_a_folder_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    for which in ("old", "new"):
+        atomically(tmp_path / "target", lambda new, which=which: (new / "which").write_text(which))
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (tmp_path / "target" / "which").read_text() == "new"
+
+
+def test_a_kill_while_a_folder_is_replaced_loses_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    atomically(target, lambda new: (new / "which").write_text("old"))
+    with pytest.raises(Killed):
+        replace_and_fail(target, monkeypatch, Killed())
+    assert (tmp_path / f"target{REPLACED}" / "which").read_text() == "old"
+
+    def fail(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(AnyorderError):  # the next writer puts it back before it does anything else
+        atomically(target, fail)
+    assert (target / "which").read_text() == "old"
+
+
+def test_a_disk_that_fails_while_a_folder_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    atomically(target, lambda new: (new / "which").write_text("old"))
+    with pytest.raises(AnyorderError, match="could not write"):
+        replace_and_fail(target, monkeypatch, OSError(30, "Read-only file system"))
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (target / "which").read_text() == "old"

@@ -16,23 +16,31 @@ from anyorder.errors import AnyorderError
 
 LOCK = ".lock"  # ends the name of a file that says that another is being written
 UNFINISHED = ".writing"  # ends the name of a folder while it is written
+REPLACED = ".writing.old"  # ends the name of one that is being replaced
 
 
 def atomically(target: Path, write: Callable[[Path], object]) -> None:
-    """``write(folder)`` into a folder that takes the name ``target`` only once all of it is on disk."""
-    temporary = target.with_name(target.name + UNFINISHED)
-    shutil.rmtree(temporary, ignore_errors=True)
+    """``write(folder)`` into a folder that takes the name ``target`` only once all of it is on disk.
+
+    A folder of that name is replaced. If the process dies between the two renames, the next writer puts it back first.
+    """
+    temporary, replaced = (target.with_name(target.name + end) for end in (UNFINISHED, REPLACED))
+    _put_back(replaced, target)
+    for leftover in (temporary, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
         write(temporary)
         for file in temporary.rglob("*"):
             _sync(file)
-        if target.exists():  # the same step written by a run that was killed just after
-            shutil.rmtree(target)
+        if target.exists():
+            target.rename(replaced)
         temporary.rename(target)
         _sync(target.parent)
+        shutil.rmtree(replaced, ignore_errors=True)
     except Exception as error:  # torch and safetensors wrap the disk's answer in errors of their own
         shutil.rmtree(temporary, ignore_errors=True)
+        _put_back(replaced, target)
         if not isinstance(error, OSError) and not re.search(r"os error|no space left|writ", str(error), re.I):
             raise
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -40,6 +48,12 @@ def atomically(target: Path, write: Callable[[Path], object]) -> None:
             f"could not write {target} (is the disk full? {reason}): the last good checkpoint is untouched; "
             f"make room and continue with --resume, or run it again"
         ) from error
+
+
+def _put_back(replaced: Path, target: Path) -> None:
+    """Give a folder that was to be replaced its name again, if nothing has taken its place."""
+    if replaced.exists() and not target.exists():
+        replaced.rename(target)
 
 
 @contextmanager

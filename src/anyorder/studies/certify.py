@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyorder.conditionals.reread import Reread
 from anyorder.conditionals.table import Table
-from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, stream
+from anyorder.samplers import adaptive, any_order, gibbs, metropolis, parallel, refine, speculative, stream
 from anyorder.stats import Estimate, Record
 from anyorder.studies.exact import CertifiedWorld, Lookup, empirical_tv, floor, mrf_joint, total_variation, worlds
 from anyorder.types import Sampler
@@ -111,6 +111,7 @@ def _any_order(bench: Bench) -> Iterator[Verdict]:
     apart = copy.copy(bench)  # with draws of its own, so that those of the others stay what they were
     apart.generator = torch.Generator().manual_seed(bench.generator.initial_seed())
     yield apart.verdict("any-order, read in order", any_order(Reread(bench.model)))
+    yield apart.verdict("any-order, 2 guessed ahead", speculative(Reread(bench.model), guesses=2))
 
 
 def _gibbs(bench: Bench) -> Iterator[Verdict]:

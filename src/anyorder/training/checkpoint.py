@@ -56,12 +56,12 @@ def save(
 
 
 def _complete(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob("step-*") if not p.name.endswith(UNFINISHED))
+    return sorted(p for p in folder.glob("step-*") if UNFINISHED not in p.name)
 
 
 def latest(folder: Path) -> Checkpoint | None:
     """The newest whole checkpoint under ``folder``; leftovers of interrupted writes are removed."""
-    for torn in folder.glob(f"*{UNFINISHED}"):
+    for torn in folder.glob(f"*{UNFINISHED}*"):  # also one replaced by the same step: the run does that step again
         shutil.rmtree(torn)
     complete = _complete(folder)
     if not complete:
