@@ -35,7 +35,7 @@ SHORTER = {
     "evaluate generation": "--texts 2 --length 8 --steps 2,4",
     "evaluate latency": "--texts 2 --length 8 --steps 2",
     "evaluate translation": "--steps 2 --lengths 1 --limit 1 --resamples 2",
-    "evaluate pairwise": "--examples 2 --each 2 --model sapiens_vh",
+    "evaluate pairwise": "--examples 1 --each 1 --model sapiens_vh",
     "evaluate perplexity": "--limit 2 --length 12 --samples 2",
     "evaluate understanding": "--epochs 1 --train-limit 4 --test-limit 6",
     "finetune": "--epochs 1 --train-limit 4 --test-limit 6",

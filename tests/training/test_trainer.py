@@ -2,13 +2,11 @@
 
 import json
 import math
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 
@@ -49,11 +47,16 @@ def test_accumulation_changes_nothing(recipe_file, corpus, normalise, tmp_path):
         torch.testing.assert_close(four[name], one[name], rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.skipif(
-    shutil.which(os.environ.get("CXX", "g++")) is None or not Path(sysconfig.get_path("include"), "Python.h").exists(),
-    reason="torch.compile needs a C++ compiler and Python's headers",
-)
-def test_compiling_changes_nothing(recipe_file, corpus, tmp_path):
+def test_compiling_changes_nothing(recipe_file, corpus, tmp_path, monkeypatch):
+    """Traced forwards and backwards as for a GPU; the C++ that torch would make of it takes a minute and is torch's."""
+    traced = []
+
+    def trace(module):
+        traced.append(module)
+        return compile_(module, backend="aot_eager")
+
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", trace)
     # ModernBERT's layers are ours, with gradients written by hand: the hardest to compile.
     results = []
     for compiled in (False, True):
@@ -66,6 +69,7 @@ def test_compiling_changes_nothing(recipe_file, corpus, tmp_path):
             )
         )
         results.append(gradients(recipe, corpus))
+    assert len(traced) == 1
     (plain_loss, _, plain), (loss, _, found) = results
     assert loss == pytest.approx(plain_loss, rel=1e-6)
     assert found.keys() == plain.keys()
@@ -115,7 +119,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus,
     The second kill comes from inside, when the files of a checkpoint are written and before they get their name: from
     outside a busy machine may miss that moment.
     """
-    path = recipe_file(optim={"steps": 40}, run={"checkpoint_every": 2})
+    path = recipe_file(optim={"steps": 16}, run={"checkpoint_every": 2})
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet", "--resume"]
     subprocess.run([*command, "--set", f"output={tmp_path / 'whole'}"], env=ONE_THREAD, check=True, timeout=900)
@@ -141,7 +145,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus,
     assert same(weights(folder / "final"), weights(tmp_path / "whole" / "final"))
     assert not list((folder / "checkpoints").glob("*.writing"))
     steps_read = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines() if '"loss"' in x]
-    assert steps_read == list(range(1, 41))  # no reading twice, none missing
+    assert steps_read == list(range(1, 17))  # no reading twice, none missing
 
 
 def test_a_finished_run_goes_on_as_if_it_had_been_planned_so(recipe_file, corpus, tmp_path):
