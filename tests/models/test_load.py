@@ -288,6 +288,13 @@ def test_a_damaged_length_head(tmp_path: Path) -> None:
     refused(path, "cannot read .*length_head.safetensors")
 
 
+def test_an_unknown_token_that_is_itself_unknown(folder: Path) -> None:
+    """transformers looks such a token up for ever. Found by the campaign."""
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "unk_token": ""}))
+    refused(folder, "unk_token '' is not in its vocabulary")
+
+
 def test_a_damaged_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"version": "1.0"}')
     refused(folder, "cannot read the tokenizer")

@@ -42,7 +42,12 @@ def _auto(path: str, name: str, trust_remote_code: bool) -> PreTrainedTokenizerB
     from transformers import AutoTokenizer
 
     with readable(f"the tokenizer of {name}"):
-        return AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        try:
+            _ = tokenizer.all_special_ids
+        except RecursionError:  # how transformers looks up an unknown token that is itself unknown
+            raise ValueError(f"its unk_token {tokenizer.unk_token!r} is not in its vocabulary") from None
+        return tokenizer
 
 
 def _of_vocab(folder: Path, name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
