@@ -295,6 +295,13 @@ def test_an_unknown_token_that_is_itself_unknown(folder: Path) -> None:
     refused(folder, "unk_token '' is not in its vocabulary")
 
 
+@pytest.mark.parametrize("closing", ["2", [3], True])
+def test_the_token_between_a_pair_is_an_id(folder: Path, closing: object) -> None:
+    """Found by the campaign: compared with anything else, no token is equal to it and torch answers with a bool."""
+    change_config(folder, anyorder_pairs=closing)
+    refused(folder, "not the id of a token")
+
+
 def test_a_damaged_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text('{"version": "1.0"}')
     refused(folder, "cannot read the tokenizer")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from anyorder.errors import AnyorderError
 from anyorder.models.fit import readable
 from anyorder.models.safe import check_weights
 
@@ -29,7 +30,10 @@ def token_types(tokens: Tensor, closing: int) -> Tensor:
 def typed_by(model: Any) -> int | None:
     """The token after which ``model`` expects type 1; None if it was not trained on pairs, or its kind has no types."""
     config = model.config
-    return getattr(config, PAIRS, None) if getattr(config, "type_vocab_size", 1) > 1 else None
+    closing = getattr(config, PAIRS, None)
+    if closing is not None and type(closing) is not int:
+        raise AnyorderError(f"{PAIRS} of the model's config is {closing!r}, not the id of a token: remove it, or mend it")
+    return closing if getattr(config, "type_vocab_size", 1) > 1 else None
 
 
 class LengthHead(nn.Module):
