@@ -105,7 +105,7 @@ def workplace(tmp_path, monkeypatch, english, letters, protein, translator):
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "docs" / "results").mkdir(parents=True)
-    for log in (ROOT / "docs" / "results").glob("bundled-*.jsonl"):
+    for log in (ROOT / "docs" / "results").glob("*-run.jsonl"):
         (tmp_path / "docs" / "results" / log.name).symlink_to(log)
     for name in FILES:
         (tmp_path / name).write_bytes(lzma.compress(STORY.encode()))

@@ -30,7 +30,7 @@ def final(recipe_file, corpus):
 
 def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path):
     target = tmp_path / "assets"
-    bundle(final, target=target, allow_short=True)
+    bundle(final, target=target, allow_short=True, start="an older model")
     shipped, trained = load_file(target / "model.safetensors"), load_file(final / "model.safetensors")
     for name, weight in shipped.items():
         assert weight.dtype == torch.float16
@@ -44,6 +44,7 @@ def test_the_bundle_is_the_model_in_half_precision_with_its_card(final, tmp_path
         assert heading in text
     assert text.count("\n20. ") == 3
     assert "sha256" in text
+    assert "It was started from an older model." in text
     last = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()][-1]
     for reading in ("validation", "validation_ordered"):
         assert f"all {last[reading]['value']:.3f} ± {last[reading]['standard_error']:.3f}" in text

@@ -31,9 +31,9 @@ def register(app: typer.Typer) -> None:
 def named_models(given: list[str]) -> dict[str, Path]:
     """``name=folder`` arguments; a bare folder is named after itself, and no argument is the bundled model."""
     if not given:
-        from anyorder.models.load import BUNDLED
+        from anyorder.models.load import BUNDLED, BUNDLED_NAME
 
-        return {"anyorder-mini": BUNDLED}
+        return {BUNDLED_NAME: BUNDLED}
     models = {}
     for value in given:
         name, equals, path = value.partition("=")

@@ -37,11 +37,12 @@ def finetune(
 
     choose(task, NAMES, "task")
     check_folder(out, overwrite=overwrite)
+    from anyorder.models.load import BUNDLED_NAME
     from anyorder.studies.understanding.learning import learn, read_job
 
     job = read_job(task, options)
     with only_writer(out), progress(json) as bar:
-        shown = bar.add_task(f"{options.model or 'anyorder-mini'} {task}", total=None)
+        shown = bar.add_task(f"{options.model or BUNDLED_NAME} {task}", total=None)
         learned = learn(
             job,
             options.model,

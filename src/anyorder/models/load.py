@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BUNDLED = Path(__file__).parent / "assets" / "mini"
+BUNDLED_NAME = "anyorder-mini-2"  # its version too: journals and caches go by it
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
             raise AnyorderError(
                 "the bundled model is missing from this installation: reinstall anyorder, or name a model"
             )
-        return str(BUNDLED), "anyorder-mini"
+        return str(BUNDLED), BUNDLED_NAME
     text = os.path.expanduser(os.fspath(name_or_path))
     folder = Path(text)
     if folder.is_file():

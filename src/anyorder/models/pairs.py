@@ -32,7 +32,9 @@ def typed_by(model: Any) -> int | None:
     config = model.config
     closing = getattr(config, PAIRS, None)
     if closing is not None and type(closing) is not int:
-        raise AnyorderError(f"{PAIRS} of the model's config is {closing!r}, not the id of a token: remove it, or mend it")
+        raise AnyorderError(
+            f"{PAIRS} of the model's config is {closing!r}, not the id of a token: remove it, or mend it"
+        )
     return closing if getattr(config, "type_vocab_size", 1) > 1 else None
 
 

@@ -33,6 +33,7 @@ def bundle(
     target: Path = BUNDLED,
     allow_short: bool = False,
     pairs_limit: int | None = None,
+    start: str | None = None,
 ) -> None:
     """Copy the model in ``final`` to ``target`` in half precision, with its curve and its card.
 
@@ -45,6 +46,7 @@ def bundle(
         target: Where it goes.
         allow_short: Also take a model that falls short of the bars.
         pairs_limit: At most so many minimal pairs of each set; None: all of them.
+        start: What the model was started from, as its card says it; None: the recipe's ``init``.
     """
     model = AutoModelForMaskedLM.from_pretrained(final, dtype=torch.float16)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -64,7 +66,7 @@ def bundle(
         if measured and measured.short and not allow_short:
             raise AnyorderError(f"the model falls short ({'; '.join(measured.short)}): add --allow-short to take it")
         _measure_curve(lm, final.parent).write(made / NAME)
-        (made / "README.md").write_text(card(final.parent, lm, measured), encoding="utf-8")
+        (made / "README.md").write_text(card(final.parent, lm, measured, start), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)
 
@@ -83,5 +85,7 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--allow-short", action="store_true", help="also take a model that falls short of the bars")
     parser.add_argument("--pairs-limit", type=int, help="at most so many minimal pairs of each set; all if absent")
+    parser.add_argument("--start", help="what the model was started from, for its card; the recipe's init if absent")
     given = parser.parse_args()
-    bundle(given.final, given.data_dir, allow_short=given.allow_short, pairs_limit=given.pairs_limit)
+    options = {"allow_short": given.allow_short, "pairs_limit": given.pairs_limit, "start": given.start}
+    bundle(given.final, given.data_dir, **options)

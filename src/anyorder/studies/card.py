@@ -20,6 +20,7 @@ def card(
     run: Path,
     lm: MaskedLM,
     measured: Measured | None = None,
+    start: str | None = None,
     blocks: int = 64,
     blanks: int = 4096,
     count: int = 20,
@@ -30,6 +31,7 @@ def card(
         run: The folder of the training run.
         lm: The model it made.
         measured: The model beside the bars, if it was measured.
+        start: What it was started from, in words; None: what the recipe says.
         blocks: Held-out texts behind each perplexity.
         blanks: Held-out texts with one blank each, behind the accuracy.
         count: Samples of each kind.
@@ -46,15 +48,15 @@ def card(
     accuracy = blank_accuracy(lm, [held_out[i] for i in evenly(0, len(held_out), blanks)])
     parameters = sum(p.numel() for p in lm.model.parameters())
     sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
-    start = f"It was started from the encoder `{recipe['init']}`." if recipe["init"] else "It was trained from scratch."
+    start = start or (f"`{recipe['init']}`" if recipe["init"] else "random weights")
     return f"""# anyorder mini
 
 A small masked language model of English that is good in any word order: u-PMLM (Liao et al. 2020), trained with a
-uniform prior on the masking ratio. {start}
+uniform prior on the masking ratio. It was started from {start}.
 It ships with `anyorder` so that everything can be tried at once; it is not a large language model and knows little.
 
 - Architecture: {lm.model.config.model_type} ({parameters / 1e6:.1f}M parameters), loads with `AutoModelForMaskedLM`
-- Tokens read in training: {tokens:,}, in rows of {meta["length"]}
+- Tokens read in this run: {tokens:,}, in rows of {meta["length"]}
 {_validation(readings)}
 - Perplexity of held-out texts, each along one order: random {ppl["random"]:.0f}, left to right
   {ppl["sequential"]:.0f} ({len(some)} texts, 95 % intervals)
