@@ -6,7 +6,6 @@ one axis serves all plots. A file of probabilities is a world too.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from anyorder.conditionals.table import Table, chain_edges, clique_edges, hidden_markov, ising
 from anyorder.errors import AnyorderError, choose
+from anyorder.files.json_text import parse_json
 from anyorder.memory import require_memory
 
 # Beyond this many nats between the likeliest and the unlikeliest state, products of float64 probabilities underflow.
@@ -134,7 +134,7 @@ def make_world(name: str, *, n: int = 6, coupling: float = 1.0, seed: int = 0, v
 def _from_file(path: Path) -> World:
     """Read and check a table of probabilities."""
     try:
-        p = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.asarray(json.loads(path.read_text()))
+        p = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.asarray(parse_json(path.read_text()))
         p = p.astype(np.float64)
     except FileNotFoundError:
         raise AnyorderError(f"no such world file: {path}") from None

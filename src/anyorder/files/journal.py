@@ -18,6 +18,7 @@ from typing import Any
 
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import check_output
+from anyorder.files.json_text import parse_json
 
 Record = dict[str, Any]
 
@@ -53,7 +54,7 @@ def line_ends(path: Path) -> list[int]:
 def same_json(line: str, text: str, field: str = "text") -> bool:
     """Whether a line of JSON is the result of ``text``."""
     try:
-        return bool(json.loads(line)[field] == text)
+        return bool(parse_json(line)[field] == text)
     except (json.JSONDecodeError, KeyError, TypeError):
         return False
 
@@ -157,7 +158,7 @@ class Results:
 
     def _settings_before(self, note: Path) -> dict[str, Any]:
         try:
-            return dict(json.loads(note.read_text(encoding="utf-8")))
+            return dict(parse_json(note.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise AnyorderError(f"{note} is damaged: start over with --overwrite, or write to another file") from error
 
@@ -233,7 +234,7 @@ class Journal:
     def _read(self, settings: dict[str, Any]) -> None:
         whole = line_ends(self.path)[-1]
         try:
-            first, *self.records = [json.loads(line) for line in self.path.read_bytes()[:whole].splitlines()]
+            first, *self.records = [parse_json(line) for line in self.path.read_bytes()[:whole].splitlines()]
             before = first["settings"]
             if not (isinstance(before, dict) and all(isinstance(one, dict) for one in self.records)):
                 raise TypeError

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.files.json_text import parse_json
 from anyorder.files.tables import column_texts
 
 FORMATS = ("lines", "tsv", "jsonl", "parquet")
@@ -126,7 +127,7 @@ class Source:
         """(line number, object) of a JSONL file; blank lines are empty objects."""
         for number, line in self.lines():
             try:
-                row: Any = json.loads(line) if line.strip() else {}
+                row: Any = parse_json(line) if line.strip() else {}
             except json.JSONDecodeError as error:
                 message = f"line {number} of {self.path} is not JSON ({error.msg}): write one object per line"
                 raise AnyorderError(message) from error

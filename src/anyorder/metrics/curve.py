@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from anyorder.errors import AnyorderError
+from anyorder.files.json_text import parse_json
 from anyorder.stats import Record
 
 NAME = "curve.json"  # beside a checkpoint's config.json
@@ -51,7 +52,7 @@ def read_curve(folder: Path) -> Curve | None:
     if not path.is_file():
         return None
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = parse_json(path.read_text(encoding="utf-8"))
         visible, loss, error = (tuple(map(float, said[key])) for key in ("visible", "loss", "standard_error"))
         curve = Curve(visible, loss, error, tokens=int(said["tokens"]), texts=int(said["texts"]))
         sound = len(curve.visible) == len(curve.loss) > 0 and bool(np.isfinite(curve.loss).all())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anyorder.errors import AnyorderError
+from anyorder.files.json_text import parse_json
 from anyorder.stats import Record
 
 LOG = "metrics.jsonl"
@@ -51,7 +52,7 @@ def read_curve(name: str, path: Path) -> Iterator[Reading]:
 def _readings(log: Path) -> Iterator[dict[str, Any]]:
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            reading = json.loads(line)
+            reading = parse_json(line)
         except json.JSONDecodeError:
             return
         if not isinstance(reading, dict):

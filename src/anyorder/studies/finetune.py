@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from anyorder.errors import AnyorderError
+from anyorder.files.json_text import parse_json
 from anyorder.training.recipe import DataRecipe, Recipe, RunRecipe, from_dict
 
 
 def pretraining_recipe(model: Path) -> Recipe | None:
     """The recipe ``anyorder train`` left beside a model, or None."""
     file = model / "recipe.json"
-    return from_dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+    if not file.exists():
+        return None
+    try:
+        return from_dict(dict(parse_json(file.read_text(encoding="utf-8"))))
+    except (ValueError, TypeError) as error:
+        raise AnyorderError(f"{file} is damaged ({error}): remove it, or copy it again") from None
 
 
 def finetune(

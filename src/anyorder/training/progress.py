@@ -13,6 +13,7 @@ import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from anyorder.files.json_text import parse_json
 from anyorder.stats import Estimate
 from anyorder.training.recipe import Recipe
 
@@ -60,7 +61,7 @@ class Meter:
         kept = 0
         for raw in self.path.read_bytes().splitlines(keepends=True):
             try:
-                reading = json.loads(raw)
+                reading = parse_json(raw)
                 if reading["step"] > step or not raw.endswith(b"\n"):
                     break
                 self.tokens = int(reading.get("tokens", self.tokens))

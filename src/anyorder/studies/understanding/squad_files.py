@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anyorder.errors import AnyorderError
+from anyorder.files.json_text import parse_json
 from anyorder.files.reading import Source
 from anyorder.studies.understanding.reading import ENDINGS, folders, split
 
@@ -77,7 +78,7 @@ def read_squad(path: Path) -> list[Question]:
         AnyorderError: it is not SQuAD's JSON, or an answer does not stand where it says.
     """
     try:
-        found = json.loads("\n".join(Source(str(path), format="lines")))
+        found = parse_json("\n".join(Source(str(path), format="lines")))
         questions = [
             _question(path, article, paragraph, one)
             for article in found["data"]
