@@ -33,12 +33,12 @@ numbers = st.sampled_from(NUMBERS)
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """``data`` with a few of: a bit flipped, a part cut out, doubled, replaced; or cut short."""
+    """``data`` with a few of: a bit flipped, a part cut out, doubled, replaced, brackets without end; or cut short."""
     found = bytearray(data)
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(0, len(found) - 1)))
         end = min(len(found), at + draw(st.sampled_from([1, 2, 8, 64, 1000])))
-        how = draw(st.sampled_from(["flip", "cut", "double", "replace", "truncate"]))
+        how = draw(st.sampled_from(["flip", "cut", "double", "replace", "nest", "truncate"]))
         if how == "flip" and found:
             found[at] ^= 1 << draw(st.integers(0, 7))
         elif how == "cut":
@@ -47,6 +47,8 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
             found[at:at] = found[at:end]
         elif how == "replace":
             found[at:end] = draw(st.binary(max_size=8) | numbers.map(str.encode))
+        elif how == "nest":
+            found[at:at] = b"[" * 10_000
         elif how == "truncate":
             del found[at:]
     return bytes(found)
