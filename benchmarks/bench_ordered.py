@@ -1,13 +1,13 @@
 """Writing and scoring with a model read in order: against full passes, and against a GPT-2 with its cache.
 
-python benchmarks/bench_ordered.py [--quick] [--json] [--kind bert] [--plot FILE]
+python benchmarks/bench_ordered.py [--quick] [--json] [--kind modernbert] [--plot FILE]
 
 The plain loop is Algorithm 1 as one writes it down (``bench_samplers.py``): for every text, for every position of a
-random order, a full forward and multinomial. GPT-2 has the same width, depth, heads and vocabulary and writes as many
-tokens from left to right with transformers' own cache (``anyorder.studies.causal``). Weights are random: speed does not
-depend on them. A step of full passes costs the same however much is filled, so a part of an order stands for the whole.
-How many guesses are kept does depend on the weights: speculative decoding is measured with ``--model``, a folder of a
-model that was trained to be read in order.
+random order, a full forward and multinomial. GPT-2 has the same width, depth, heads, vocabulary and number of weights and
+writes as many tokens from left to right with transformers' own cache (``anyorder.studies.causal``). Weights are random:
+speed does not depend on them. A step of full passes costs the same however much is filled, so a part of an order stands for the whole.
+How many guesses are kept does depend on the weights: speculative decoding is measured with the bundled model, or with
+``--model``, the folder of another that was trained to be read in order.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from anyorder.samplers import Seeds, any_order, run, speculative
 from anyorder.scoring import chain, random_ranks
 from anyorder.studies.causal import causal_sample
 
-# The bundled model's shape.
-SIZE: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 384, "layers": 6, "heads": 12, "intermediate": 1536}
+# The bundled model's shape, and that of a small BERT (all-MiniLM-L6's).
+BUNDLED: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 256, "layers": 8, "heads": 4, "intermediate": 640}
+SMALL: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 384, "layers": 6, "heads": 12, "intermediate": 1536}
+SIZES = {"modernbert": BUNDLED, "bert": SMALL, "relative": SMALL}
 MASK, PAD, FIRST = 4, 0, 100  # each text begins with a token of its own, so that no two rows are ever the same
 LENGTHS = (64, 128, 256, 512)
 GUESSES = (4, 8, 16)
@@ -39,8 +41,11 @@ class Writers:
 
     def __init__(self, kind: str, length: int, positions: int, model: Any = None) -> None:
         self.length, self.positions = length, min(positions, length - 1)
-        self.model = model or build(kind, pad_id=PAD, max_length=max(LENGTHS), **SIZE).eval()
-        self.gpt = build("gpt2", pad_id=PAD, max_length=max(LENGTHS), **SIZE).eval()
+        size = SIZES[kind]
+        self.model = model or build(kind, pad_id=PAD, max_length=max(LENGTHS), **size).eval()
+        # A gated feed-forward has three matrices where GPT-2 has two.
+        width = size["intermediate"] * (3 if kind == "modernbert" else 2) // 2
+        self.gpt = build("gpt2", pad_id=PAD, max_length=max(LENGTHS), **size | {"intermediate": width}).eval()
         sizes = {"mask_id": MASK, "pad_id": PAD, "max_length": max(LENGTHS)}
         self.full = ModelConditionals(self.model, **sizes)
         self.ordered = ModelOrdered(self.model, **sizes, untrained=True)
@@ -119,9 +124,9 @@ def measure(kind: str, repeats: int, positions: int, hundred: bool) -> list[Rati
     return rows
 
 
-def guessing(model: str, repeats: int, positions: int) -> tuple[list[Ratio], dict[str, float]]:
+def guessing(model: str | None, repeats: int, positions: int) -> tuple[list[Ratio], dict[str, float]]:
     """One text by a trained model, tokens guessed ahead; and how many tokens a pass gave."""
-    w = Writers("", 128, positions, model=anyorder.load(model).model)
+    w = Writers("modernbert", 128, positions, model=anyorder.load(model).model)
     work = {"plain": partial(w.plain_loop, 1), "ordered": partial(w.write, w.ordered, 1)}
     work |= {str(guesses): partial(w.guess, guesses) for guesses in GUESSES}
     seconds = turns(work, repeats, clock=clock)
@@ -168,16 +173,15 @@ def plot(found: dict[str, list[float]], path: Path) -> None:
 
 def main() -> None:
     made = parser(__doc__)
-    made.add_argument("--kind", default="bert", help="bert, relative or modernbert")
-    made.add_argument("--model", help="a folder: also measure guessing ahead, with this model")
+    made.add_argument("--kind", default="modernbert", choices=SIZES, help="modernbert is the bundled model's shape")
+    made.add_argument("--model", help="a folder: guessing ahead with this model; the bundled one if absent")
     made.add_argument("--plot", type=Path, help="draw the cost against the length here")
     options = made.parse_args()
     repeats, positions = (2, 4) if options.quick else (options.repeats, 16)
-    settings = machine() | {"model": f"{options.kind}, {SIZE}", "timed": f"{positions} positions of full passes"}
+    settings = machine() | {"model": f"{options.kind}, {SIZES[options.kind]}", "timed": f"{positions} positions of full passes"}
     rows = measure(options.kind, repeats, positions, not options.quick)
-    if options.model:
-        guessed, settings["tokens_per_pass"] = guessing(options.model, repeats, positions)
-        rows += guessed
+    guessed, settings["tokens_per_pass"] = guessing(options.model, repeats, positions)
+    rows += guessed
     if not options.quick:
         found = by_length(options.kind, 3, 4)
         settings["seconds_by_length"] = {"length": LENGTHS, **found}
