@@ -21,7 +21,7 @@ def test_json_has_a_verdict_for_every_world():
     result = run("--sampler", "any-order", "--json")
     rows = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert len(rows) == 5 * 5
+    assert len(rows) == 6 * 5
     assert {"sampler", "world", "tv", "floor", "ok"} <= set(rows[0])
     assert all(row["ok"] is True for row in rows)
 

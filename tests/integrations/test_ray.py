@@ -122,7 +122,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(cluster: str, tmp_path
     assert 0 < lines(cut) < count
     with pytest.raises(AnyorderError, match="unfinished: continue it with --resume"):
         run(*said, "--out", cut)
-    run(*said, "--out", cut, "--engine", "ray", "--workers", 2, "--resume")
+    run(*said, "--out", cut, "--engine", "ray", "--workers", 1, "--resume")
     run(*said, "--out", whole)
     assert cut.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.jsonl", "in.txt", "whole.jsonl"]
