@@ -127,10 +127,15 @@ def commands_of_the_page() -> list[str]:
     return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.startswith("anyorder")]
 
 
+# What makes a long command short; the command itself stays as it is shown.
+SHORTER = {"mixing": ["--coupling", "0.5:1:2"], "parallel": ["--coupling", "0:1:2"], "efficiency": ["--repeats", "2"]}
+
+
 @pytest.mark.parametrize("line", commands_of_the_page())
 def test_the_commands_of_the_page_run(command: Command, tmp_path: Path, line: str) -> None:
     (tmp_path / "sentences.txt").write_text("The old man opened the door and walked into the room.\n" * 3)
-    status, out, err = command(*shlex.split(line)[1:])
+    words = shlex.split(line)[1:]
+    status, out, err = command(*words, *SHORTER.get(words[1], []))
     assert (status, err) == (0, "")
     assert out
 
