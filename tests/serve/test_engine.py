@@ -139,6 +139,25 @@ def test_a_queue_that_would_take_too_long_refuses_too():
     run(main())
 
 
+def test_a_slow_request_that_would_end_too_late_in_company_is_refused_and_alone_is_not():
+    """Its own work counts: quick requests that come later share the model with it."""
+
+    async def main() -> None:
+        with bench() as b:
+            b.engine.speed.measured(1.0)  # seconds per unit of cost: every slow one takes hours
+            go = threading.Event()
+            quick = b.job("a", cost=0.001, do=blocked(go))
+            with pytest.raises(Refused, match="takes too long"):
+                b.job("slow", cost=QUICK + 1, seconds=WAIT)
+            go.set()
+            await answers(quick)
+            while b.engine.running:
+                await asyncio.sleep(0.001)
+            await answers(b.job("slow", cost=QUICK + 1, seconds=WAIT))
+
+    run(main())
+
+
 def test_the_speed_measured_before_the_first_request_counts_until_its_kind_was_seen():
     async def main() -> None:
         with bench() as b:

@@ -98,9 +98,9 @@ class Engine:
             self._waiting = [one for one in self._waiting if not one.over]
             if len(self._waiting) >= self._most_waiting:
                 raise Refused(429, "too many requests are waiting: try again in a moment", retry_after=1)
-            # Better now than after a minute of waiting in vain.
+            # Better now than after a minute of waiting in vain. A third, for costs are guesses and turns uneven.
             wait = self._wait(job)
-            if wait > job.seconds / 2:
+            if wait > job.seconds / 3:
                 retry = min(30, math.ceil(wait / 2))
                 raise Refused(429, "what waits already takes too long: try again in a moment", retry_after=retry)
             self._waiting.append(job)
@@ -110,12 +110,13 @@ class Engine:
     def _wait(self, job: Job) -> float:
         """About how many seconds what is there already will keep ``job`` waiting.
 
-        A slow one waits for all; a quick one for the quick ones, with a turn of each slow one between two of theirs.
+        A quick one waits for the quick ones, with a turn of each slow one between two of theirs. A slow one waits for
+        all, and its own work takes twice its time too, for quick ones that come later have every other turn.
         """
-        quick = job.cost <= QUICK
-        there = [*self._waiting, *(one for batch in self._running for one in batch)]
-        before = [one for one in there if not one.over and (one.cost <= QUICK or not quick)]
-        return self.speed.seconds(before) * (1 + self._slow() if quick else 1)
+        there = [one for one in (*self._waiting, *(one for batch in self._running for one in batch)) if not one.over]
+        if job.cost <= QUICK:
+            return self.speed.seconds(one for one in there if one.cost <= QUICK) * (1 + self._slow())
+        return 2 * self.speed.seconds([*there, job]) if there else 0.0
 
     def _slow(self) -> int:
         """Batches of slow requests that are running."""
