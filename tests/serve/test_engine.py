@@ -128,7 +128,7 @@ def test_a_queue_that_would_take_too_long_refuses_too():
             await answers(b.job(cost=100, do=lambda pace: time.sleep(0.2)))  # about 500 per second
             go = threading.Event()
             first = b.job("a", cost=100, do=blocked(go))
-            second = b.job("a", cost=5000, seconds=30)  # ten seconds, if the machine keeps time
+            second = b.job("a", cost=2500, seconds=30)  # five seconds, if the machine keeps time
             with pytest.raises(Refused, match="takes too long") as refused:
                 b.job("a", seconds=2)
             assert refused.value.status == 429
