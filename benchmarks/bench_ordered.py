@@ -3,9 +3,10 @@
 python benchmarks/bench_ordered.py [--quick] [--json] [--kind modernbert] [--plot FILE]
 
 The plain loop is Algorithm 1 as one writes it down (``bench_samplers.py``): for every text, for every position of a
-random order, a full forward and multinomial. GPT-2 has the same width, depth, heads, vocabulary and number of weights and
-writes as many tokens from left to right with transformers' own cache (``anyorder.studies.causal``). Weights are random:
-speed does not depend on them. A step of full passes costs the same however much is filled, so a part of an order stands for the whole.
+random order, a full forward and multinomial. GPT-2 has the same width, depth, heads, vocabulary and number of weights
+and writes as many tokens from left to right with transformers' own cache (``anyorder.studies.causal``). Weights are
+random: speed does not depend on them. A step of full passes costs the same however much is filled, so a part of an
+order stands for the whole.
 How many guesses are kept does depend on the weights: speculative decoding is measured with the bundled model, or with
 ``--model``, the folder of another that was trained to be read in order.
 """
@@ -178,7 +179,10 @@ def main() -> None:
     made.add_argument("--plot", type=Path, help="draw the cost against the length here")
     options = made.parse_args()
     repeats, positions = (2, 4) if options.quick else (options.repeats, 16)
-    settings = machine() | {"model": f"{options.kind}, {SIZES[options.kind]}", "timed": f"{positions} positions of full passes"}
+    settings = machine() | {
+        "model": f"{options.kind}, {SIZES[options.kind]}",
+        "timed": f"{positions} positions of full passes",
+    }
     rows = measure(options.kind, repeats, positions, not options.quick)
     guessed, settings["tokens_per_pass"] = guessing(options.model, repeats, positions)
     rows += guessed
