@@ -17,7 +17,7 @@ def _g(seed: int = 0) -> torch.Generator:
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return list(certify(draws=200, repeats=3, seed=0))
+    return list(certify(draws=300, repeats=3, seed=0))
 
 
 def test_lookup_answers_as_the_table_does():
