@@ -30,6 +30,7 @@ from anyorder.models.narrow import narrow
 from anyorder.models.ordered import OrderedStates
 from anyorder.models.permutation import GIVEN, permutation_logits
 from anyorder.stats import Estimate, mean_estimate
+from anyorder.training.cross_entropy import cross_entropy
 
 FIELDS = (
     "input_ids", "tokens", "masked", "attention_mask", "position_ids", "turn", "text", "token_type_ids", "length",
@@ -162,8 +163,7 @@ class TokenLosses(nn.Module):
 
     def _nll(self, logits: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of each row in at least single precision, whatever autocast made of the logits."""
-        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return F.cross_entropy(wide, target, reduction="none", label_smoothing=self.smoothing)
+        return cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), target, self.smoothing)
 
 
 def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
