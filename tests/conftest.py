@@ -25,9 +25,10 @@ os.environ["HF_MODULES_CACHE"] = _MODULES.name
 
 from tiny import tiny_checkpoint_of  # noqa: E402 - after the settings above
 
-# Files that take a minute or so each. Two processes end together if these are begun first.
-_LONG = ("test_docs", "test_page", "test_ray", "test_trainer", "test_certify", "test_ordered", "test_campaign",
-         "test_lab", "test_understanding", "test_evaluate_pairwise")  # fmt: skip
+# The files that take longest, by CPU time. The processes end together if these are begun first.
+_LONG = ("test_docs", "test_ray", "test_page", "test_campaign", "test_trainer", "test_two_machines", "test_ordered",
+         "test_relative", "test_lab", "test_evaluate_pairwise", "test_understanding_learning", "test_sampler_contract",
+         "test_generate", "test_pairs", "test_understanding", "test_tools", "test_certify", "test_site")  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

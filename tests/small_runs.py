@@ -1,11 +1,13 @@
 """What tests of the trainer share: looking at weights and gradients of a small run."""
 
 import os
+import socket
 
 import torch
 from safetensors.torch import load_file
 
 from anyorder.training.trainer import _Run
+from warm import ended, started
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
@@ -37,3 +39,18 @@ def gradients(recipe, corpus):
     run.optimizers = [Catch()]
     loss, tokens, _ = run._step(0)
     return loss, tokens, found
+
+
+def in_two_processes(recipe, corpus, output):
+    """``anyorder train`` as torchrun starts it for two processes; torchrun itself is in test_two_machines.py."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    said = [output.with_name(f"{output.name}-{rank}.txt") for rank in range(2)]
+    command = ["train", recipe, "--data-dir", corpus, "--quiet", "--set", f"output={output}"]
+    both = [started(*command, said=said[r], **address, RANK=str(r), LOCAL_RANK=str(r)) for r in range(2)]
+    try:
+        for process, file in zip(both, said, strict=True):
+            assert ended(process) == 0, file.read_text()
+    finally:
+        for process in both:
+            process.kill()

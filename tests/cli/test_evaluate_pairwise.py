@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -15,6 +11,7 @@ import torch
 from anyorder.joints import METHODS, derive, pair_tables
 from anyorder.joints.measures import score_pair
 from running import anyorder
+from warm import started
 
 LINES = [
     "the old man sat on the mat .",
@@ -93,13 +90,13 @@ def test_a_torn_line_is_dropped_and_the_table_is_the_same(command, tmp_path):
 def test_a_killed_run_goes_on(tmp_path, data, tiny_checkpoint, command):
     journal = tmp_path / "killed.jsonl"
     arguments = ["--scheme", "random", "--examples", "7", "--out", str(journal)]
-    line = [sys.executable, "-c", "from anyorder.cli import main; main()", "evaluate", "pairwise", "--data", str(data)]
-    process = subprocess.Popen([*line, "-m", str(tiny_checkpoint), *arguments], stdout=subprocess.DEVNULL)
+    line = ["evaluate", "pairwise", "--data", data, "-m", tiny_checkpoint]
+    process = started(*line, *arguments, said=tmp_path / "said.txt")
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and (not journal.exists() or journal.read_bytes().count(b"\n") < 3):
         time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert journal.read_bytes().count(b"\n") >= 3
     status, resumed, _ = command(*arguments, "--resume", "--json")
     assert status == 0

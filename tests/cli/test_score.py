@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from anyorder.cli import app
 from anyorder.cli import files as command
 from anyorder.errors import AnyorderError
 from tiny import tiny_checkpoint_of
+from warm import started
 
 LINES = ["the cat sat on the mat.", "", "the old king walked to the river", "a dog"]
 
@@ -163,18 +161,18 @@ def test_a_run_cut_anywhere_resumes_to_the_same_bytes(
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(
-    tmp_path: Path, tiny_checkpoint: Path, tiny_lm: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tmp_path_factory: Any, tiny_checkpoint: Path, tiny_lm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "WINDOW", 16)
     source, cut, whole = write(tmp_path / "in.txt", many(2000)), tmp_path / "cut.jsonl", tmp_path / "whole.jsonl"
     code = "import anyorder.cli as c; c.files.WINDOW = 16; c.main()"
-    args = ["score", source, "--out", cut, "--model", tiny_checkpoint]
-    process = subprocess.Popen([sys.executable, "-c", code, *map(str, args)])
+    said = tmp_path_factory.mktemp("said") / "said.txt"
+    process = started("score", source, "--out", cut, "--model", tiny_checkpoint, code=code, said=said)
     deadline = time.monotonic() + 100
     while not (cut.exists() and cut.stat().st_size > 5000) and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert 0 < len(cut.read_bytes().splitlines()) < 2000
     with pytest.raises(AnyorderError, match="unfinished: continue it with --resume"):
         run(source, "--out", cut)

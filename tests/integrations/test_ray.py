@@ -29,6 +29,7 @@ from anyorder.integrations.ray.cluster import connected
 from anyorder.integrations.ray.engine import Pool
 from anyorder.integrations.ray.worker import Worker
 from anyorder.tasks.options import ScoreOptions
+from running import anyorder
 
 WINDOW = 4
 WORDS = ["the", "cat", "dog", "king", "queen", "sat", "ran", "on", "in", "garden", "river"]
@@ -179,17 +180,17 @@ def test_a_refusal_of_a_worker_is_one_sentence(cluster: str, tmp_path: Path, tin
     assert bad.startswith("text 7 has")
 
 
-def test_an_address_where_nothing_listens_is_one_sentence() -> None:
-    """In a process of its own: this one has its cluster."""
+def test_an_address_where_nothing_listens_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # this process may have its cluster already
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        code = "from anyorder.cli import main; main()"
-        said = ["score", "a cat", "--engine", "ray", "--address", address]
-        run = subprocess.run([sys.executable, "-c", code, *said], capture_output=True, text=True, check=False)
-    assert run.returncode == 2
-    assert run.stderr.count("\n") == 1
-    assert f"no Ray cluster answers at {address}" in run.stderr
+        status, _, said = anyorder(monkeypatch, capsys, "score", "a cat", "--engine", "ray", "--address", address)
+    assert status == 2
+    assert said.count("\n") == 1
+    assert f"no Ray cluster answers at {address}" in said
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

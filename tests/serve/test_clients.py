@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-openai = pytest.importorskip("openai", reason="the openai client is not installed (extra dev)")
-from huggingface_hub import InferenceClient  # noqa: E402 - after the check above
+from huggingface_hub import InferenceClient
 
 NAME = "bert"  # the tiny model's folder, without the path to it
 PROMPT, SUFFIX = "The old man", "in the garden."
@@ -16,6 +14,8 @@ PROMPT, SUFFIX = "The old man", "in the garden."
 
 @pytest.fixture(scope="module")
 def ai(client):
+    # Here and not above: its import takes a second, which every process that collects the tests would pay.
+    openai = pytest.importorskip("openai", reason="the openai client is not installed (extra dev)")
     return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
 
 
@@ -79,6 +79,8 @@ def test_temperature_zero_takes_the_likeliest_token(ai, tiny_lm):
 
 
 def test_openai_raises_what_we_refuse(ai, tiny_lm):
+    import openai
+
     with pytest.raises(openai.NotFoundError, match="its model is"):
         ai.completions.create(model="gpt-4", prompt="a")
     with pytest.raises(openai.BadRequestError, match="do not fit the model"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -10,11 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from warm import ended, started
 
 WAIT = 60.0
 LONG = {"texts": "the ___ sat on the ___", "sampler": "gibbs", "steps": 4000, "stream": True}
@@ -27,37 +29,28 @@ for line in urllib.request.urlopen(request):
 """
 
 
-def eventually(true: Callable[[], Any]) -> None:
+def eventually(true: Callable[[], Any], seconds: float = WAIT) -> None:
     start = time.monotonic()
     while not true():
-        assert time.monotonic() < start + WAIT
+        assert time.monotonic() < start + seconds
         time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
-def process(tiny_checkpoint: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
-    command = [
-        sys.executable,
-        "-m",
-        "anyorder",
-        "serve",
-        "--model",
-        str(tiny_checkpoint),
-        "--port",
-        "0",
-        "--drain",
-        "60",
-    ]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert server.stdout is not None
-    found = re.search(r"http://\S+", server.stdout.readline())
-    assert found is not None
+def process(tiny_checkpoint: Path, tmp_path_factory: Any) -> Iterator[tuple[ForkServerProcess, httpx.Client]]:
+    said = tmp_path_factory.mktemp("said") / "said.txt"
+    server = started("serve", "--model", tiny_checkpoint, "--port", 0, "--drain", 60, said=said)
     try:
+        # A busy machine may take minutes to import what the server needs.
+        there = re.compile(r"http://\S+\s")
+        eventually(lambda: not server.is_alive() or (said.exists() and there.search(said.read_text())), seconds=600)
+        found = re.search(r"http://\S+", said.read_text())
+        assert found is not None, said.read_text()
         with httpx.Client(base_url=found[0], timeout=WAIT, trust_env=False) as client:
             yield server, client
     finally:
         server.kill()
-        server.wait(WAIT)
+        server.join(WAIT)
 
 
 def test_a_client_that_is_killed_ends_its_work(process):
@@ -79,9 +72,9 @@ def test_sigterm_finishes_what_was_begun(process):
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(client.post, "/generate", json={**body, "seed": seed}) for seed in range(2)]
         eventually(lambda: client.get("/health").json()["running"])
-        server.send_signal(signal.SIGTERM)
+        server.terminate()
         answers = [one.result(WAIT) for one in asked]
     assert [one.status_code for one in answers] == [200, 200]
-    assert server.wait(WAIT) in (0, -signal.SIGTERM)
+    assert ended(server, WAIT) in (0, -signal.SIGTERM)
     with pytest.raises(httpx.ConnectError):
         client.get("/health")

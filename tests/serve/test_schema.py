@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed (extra dev)")
-
 CASES = int(os.environ.get("ANYORDER_SCHEMA_CASES", "4"))
 PATHS = ["/fill", "/generate", "/score", "/joint", "/translate", "/tokens", "/v1/completions", "/infill", "/fill-mask"]
 
 
 @pytest.fixture(scope="module")
 def document(client):
+    # Here and not above: its import takes a second, which every process that collects the tests would pay.
+    schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed (extra dev)")
     return schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
 
 

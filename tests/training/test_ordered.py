@@ -1,8 +1,6 @@
 """Training with texts read in order: the same arithmetic however it is cut, killed, spread or joined later."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,7 +13,7 @@ from anyorder.training.packing import texts_of
 from anyorder.training.recipe import Recipe, from_dict, load_recipe
 from anyorder.training.resuming import differences
 from anyorder.training.trainer import _Run, train
-from small_runs import ONE_THREAD, gradients, same, weights
+from small_runs import gradients, in_two_processes, same, weights
 
 HALF = {"ordered": 0.5}
 
@@ -111,15 +109,7 @@ def test_accumulation_changes_nothing(recipe_file, corpus, normalise, tmp_path):
 def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path):
     optim = {"steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
     path = recipe_file(model={"dropout": 0.0}, optim=optim, objective=HALF)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = ["-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet"]
-    subprocess.run(
-        [sys.executable, *torchrun, *command, "--set", f"output={tmp_path / 'two'}"],
-        env=ONE_THREAD,
-        check=True,
-        capture_output=True,
-        timeout=900,
-    )
+    in_two_processes(path, corpus, tmp_path / "two")
     train(load_recipe(path, [f"output={tmp_path / 'one'}"]), data_dir=corpus, quiet=True)
     one, two = weights(tmp_path / "one" / "final"), weights(tmp_path / "two" / "final")
     for name in one:

@@ -50,7 +50,7 @@ def test_overrides_and_defaults(tmp_path):
         ("run: {keep: -1}", "at least 0"),
         ("data: {holdout: [0.1, 2]}", "at most 1"),
         ("seed: -1", "at least 0"),
-        ("[" * 3000, "nested too deeply|not valid YAML"),
+        ("[" * 1000, "nested too deeply|not valid YAML"),
         ("[1, 2]", "must be a YAML mapping"),
         ("a: [", "not valid YAML"),
     ],

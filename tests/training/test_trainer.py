@@ -5,8 +5,6 @@ import math
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -23,7 +21,8 @@ from anyorder.training.optim import build_optimizers
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import OptimRecipe, load_recipe
 from anyorder.training.trainer import _Run, train
-from small_runs import ONE_THREAD, gradients, same, weights
+from small_runs import gradients, in_two_processes, same, weights
+from warm import ended, started
 
 
 @pytest.mark.parametrize("normalise", ["sequence", "token", "bound"])
@@ -83,15 +82,7 @@ def test_two_processes_take_the_step_of_one(recipe_file, corpus, tmp_path):
     optim = {"steps": 1, "batch": 8, "micro_batch": 2, "eps": 1.0, "lr": 1.0, "warmup": 0, "clip": 0.0}
     tolerance = 1e-4  # Newton–Schulz enlarges rounding errors
     path = recipe_file(model={"dropout": 0.0}, optim={**optim, "name": "muon"})
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = ["-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet"]
-    subprocess.run(
-        [sys.executable, *torchrun, *command, "--set", f"output={tmp_path / 'two'}"],
-        env=ONE_THREAD,
-        check=True,
-        capture_output=True,
-        timeout=900,
-    )
+    in_two_processes(path, corpus, tmp_path / "two")
     train(load_recipe(path, [f"output={tmp_path / 'one'}"]), data_dir=corpus, quiet=True)
     one, two = weights(tmp_path / "one" / "final"), weights(tmp_path / "two" / "final")
     for name in one:
@@ -121,7 +112,8 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus,
     """
     path = recipe_file(optim={"steps": 16}, run={"checkpoint_every": 2})
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "anyorder", "train", str(path), "--data-dir", str(corpus), "--quiet", "--resume"]
+    command = ["train", path, "--data-dir", corpus, "--quiet", "--resume"]
+    said = tmp_path / "said.txt"
     threads = torch.get_num_threads()
     whole = train(load_recipe(path, [f"output={tmp_path / 'whole'}", "run.threads=1"]), data_dir=corpus, quiet=True)
     torch.set_num_threads(threads)
@@ -131,19 +123,17 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(recipe_file, corpus,
         return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
     target = random.Random(0).randint(2, 6)
-    process = subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = started(*command, said=said)
     deadline = time.monotonic() + 900
-    while time.monotonic() < deadline and process.poll() is None and steps() < target:
+    while time.monotonic() < deadline and process.is_alive() and steps() < target:
         time.sleep(0.0005)
-    assert process.poll() is None, process.stderr.read().decode()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    torn = [sys.executable, "-c", KILLED_WHILE_WRITING, *command[3:]]
-    assert subprocess.run(torn, env=ONE_THREAD, capture_output=True, timeout=900).returncode == -signal.SIGKILL
+    assert process.is_alive(), said.read_text()
+    process.kill()
+    process.join()
+    assert ended(started(*command, code=KILLED_WHILE_WRITING, said=said)) == -signal.SIGKILL, said.read_text()
     assert list((folder / "checkpoints").glob("*.writing")), "the second kill should have torn a checkpoint"
     assert not (folder / "final").exists()
-    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, timeout=900)
-    assert done.returncode == 0, done.stderr.decode()
+    assert ended(started(*command, said=said)) == 0, said.read_text()
     assert same(weights(folder / "final"), weights(whole))
     assert not list((folder / "checkpoints").glob("*.writing"))
     steps_read = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines() if '"loss"' in x]
