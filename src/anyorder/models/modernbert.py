@@ -16,7 +16,7 @@ from transformers.activations import GELUActivation
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.modernbert.modeling_modernbert import eager_attention_forward
 
-from anyorder.models.turned import is_bare
+from anyorder.models.turned import ROWS, is_bare
 
 
 class Layer(nn.Module):
@@ -43,7 +43,9 @@ class Layer(nn.Module):
 
 
 _PLAIN = ("sdpa", "eager")  # kernels that take fewer queries than keys as they come
-_FEW = 128  # tokens up to which it is cheaper to put their projections in another order than the matrix
+# Tokens up to which their projections are put in order, and not the matrix: as many as may meet one that lies by columns
+# (``turned.py``), whose rows are scattered.
+_FEW = ROWS[-1]
 
 
 def _by_row(asked: Tensor, b: int, n: int) -> tuple[Tensor | None, Tensor | None]:
@@ -139,7 +141,7 @@ def _projected(attn: Any, hidden: Tensor, order: Tensor) -> Tensor:
     if is_bare(attn.Wqkv) and len(rows) > _FEW:
         qkv = linear(rows, *_in_order(attn.Wqkv, order))
     else:
-        qkv = attn.Wqkv(rows).index_select(-1, order)  # of three axes it would take four times as long
+        qkv = attn.Wqkv(rows).index_select(-1, order)  # over three axes: 5 to 12 times as long
     return qkv.view(*hidden.shape[:2], 3, qkv.shape[-1] // (3 * attn.head_dim), attn.head_dim)
 
 

@@ -2,7 +2,7 @@
 
 A matrix product first copies its factors into the order its kernel wants. With few rows that copy of the weights is
 much of the work, and it is shorter for a matrix that lies by columns: on one thread of a Xeon products of 8 to 64 rows
-took 1.3 to 1.6 times less (8 layers of 256, 6 of 384), of 128 rows 1.1 to 1.2, and of 2 rows a fifth more.
+took 1.2 to 1.6 times less (8 layers of 256, 6 of 384), of 128 rows 1.1 to 1.2, and of 2 rows a fifth more.
 """
 
 from __future__ import annotations
