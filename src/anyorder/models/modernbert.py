@@ -43,7 +43,7 @@ class Layer(nn.Module):
 
 
 _PLAIN = ("sdpa", "eager")  # kernels that take fewer queries than keys as they come
-# Tokens up to which their projections are put in order, and not the matrix: as many as may meet one that lies by columns
+# Tokens up to which their projections are put in order, and not the matrix: as many as may meet one by columns
 # (``turned.py``), whose rows are scattered.
 _FEW = ROWS[-1]
 
