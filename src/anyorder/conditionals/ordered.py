@@ -127,6 +127,9 @@ class ModelOrdered:
 
     def _answer(self, memory: Kept, asked: Tensor, hidden: Tensor, into: Tensor) -> None:
         """Write log q of the questions ``asked`` [B, K], whose ``hidden`` [B, K, H] are inside, to [B, K, V]."""
+        if memory.rows is None and into.numel() <= _LOGITS and bool((asked >= 0).all()):  # nothing to pick out
+            into.copy_(self._head(hidden).to(self._dtype).log_softmax(-1))
+            return
         row, column = (asked >= 0).nonzero(as_tuple=True)
         place = row if memory.rows is None else memory.rows.to(row.device)[row]
         for r, to, c in zip(*(x.split(max(1, _LOGITS // self.vocab_size)) for x in (row, place, column)), strict=True):

@@ -93,7 +93,7 @@ class ModernBertLayers:
 
         self.faster, self.backbone, self.config = modernbert, model.base_model, model.config
         self.layers = list(self.backbone.layers)
-        self.orders = {layer: modernbert.interleaved(layer.attn) for layer in self.layers}
+        self.order = modernbert.interleaved(self.layers[0].attn)  # of every layer
 
     def embed(self, ids: Tensor, at: Tensor, types: Tensor | None = None) -> Tensor:
         """Tokens [b, M] -> [b, M, H]."""
@@ -118,8 +118,8 @@ class ModernBertLayers:
 
     def project(self, layer: Any, hidden: Tensor, angles: dict[str, Tensor]) -> tuple[Tensor, ...]:
         """Queries, keys and values [b, M, heads, d], rotated by their positions."""
-        order = self.orders[layer].to(hidden.device)
-        return self.faster.rotated_projections(layer.attn, layer.attn_norm(hidden), order, angles[layer.attention_type])
+        angle, order = angles[layer.attention_type], self.order.to(hidden.device)
+        return self.faster.rotated_projections(layer.attn, layer.attn_norm(hidden), order, angle)
 
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """As BERT's."""

@@ -18,6 +18,7 @@ from anyorder.errors import AnyorderError
 from anyorder.models.layers import first_position, layers_of
 from anyorder.models.ordered import refuse_unreadable
 from anyorder.models.pairs import token_types, typed_by
+from anyorder.models.turned import PAYS, ROWS, turned
 
 _TOKENS = 4096  # tokens read at once, padding included
 SPARE = 16  # questions that may be asked on the way, beside the tokens of a full row
@@ -34,7 +35,8 @@ class Slots:
     filled: Tensor | int  # [B] slots in use; a number while all rows are alike
     known: Tensor  # [B, N] bool: given, read, or padding
     waiting: tuple[Tensor, Tensor]  # positions (-1: none) and tokens, [B, P], read but not yet run through the model
-    types: Tensor | None = None  # [B, N] token types, for models that tell the sides of a pair apart by them
+    types: Tensor | None  # [B, N] token types, for models that tell the sides of a pair apart by them
+    turned: list[Any] | None  # layers for passes of some tens of rows (``turned.py``)
     newest: int = 0
 
 
@@ -86,7 +88,10 @@ class Reader:
         nowhere = torch.zeros((b, n + SPARE + 1), dtype=torch.long, device=device)
         none = tokens.new_empty((b, 0))
         types = None if self.closing is None else token_types(tokens, self.closing)
-        slots = Slots(empty(), empty(), nowhere, widest if alike else count, given | padding, (none, none), types)
+        known = given | padding
+        # Copied anew each time: the model may have been trained since.
+        layers = turned(self.family.layers) if int((~known).sum()) >= PAYS else None
+        slots = Slots(empty(), empty(), nowhere, widest if alike else count, known, (none, none), types, layers)
         place = (~given).to(torch.uint8).sort(dim=1, stable=True).indices[:, :widest]  # the given positions first
         column = torch.arange(widest, device=device)
         step = max(1, _TOKENS // max(widest, 1))
@@ -194,17 +199,18 @@ class Reader:
             Hidden states [b, M - skip, H].
         """
         family = self.family
+        layers = slots.turned if slots.turned is not None and ids.numel() in ROWS else family.layers
         width = slot + ids.shape[1] if visible is None else visible.shape[-1]
         _write(slots.position, rows, slot, at)
         types = None if slots.types is None else slots.types[rows].gather(1, at)
         hidden = family.embed(ids, at + self.first, types)
         angles = family.angles(at, hidden.dtype)
         scenes = family.scenes(at, slots.position[rows, :width], visible, hidden.dtype)
-        for layer, keys, values in zip(family.layers, slots.keys, slots.values, strict=True):
+        for layer, keys, values in zip(layers, slots.keys, slots.values, strict=True):
             query, key, value = family.project(layer, hidden, angles)
             _write(keys.transpose(1, 2), rows, slot, key)
             _write(values.transpose(1, 2), rows, slot, value)
-            if layer is family.layers[-1]:
+            if layer is layers[-1]:
                 hidden, query = hidden[:, skip:], query[:, skip:]
                 if skip == ids.shape[1]:
                     return hidden
