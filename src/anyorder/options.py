@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from anyorder.errors import AnyorderError, choose
+from anyorder.kinds import check_kind, kinds_of
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -75,11 +76,13 @@ def whole_numbers(given: int | str, name: str) -> list[int]:
 
 
 class Options:
-    """The base of all options: the limits that fields name are checked before any work."""
+    """The base of all options: their types, and the limits that fields name, are checked before any work."""
 
     def __post_init__(self) -> None:
+        kinds = kinds_of(cast("Any", type(self)))
         for one in fields(cast("Any", self)):
             value = getattr(self, one.name)
+            check_kind(one.name.replace("_", " "), value, kinds.get(one.name, ()))
             for part in value if isinstance(value, tuple) else (value,):
                 if part is not None:
                     _check(one, part)

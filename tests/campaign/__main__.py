@@ -7,6 +7,7 @@ PYTHONPATH=src:tests python -m campaign --kind recipes --seed 17 --rounds 1    (
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import platform
 import resource
@@ -22,12 +23,11 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 import anyorder
-from campaign import faults, tampered
-from campaign.inputs import client_of, explore, kinds
+from campaign import every, faults
+from campaign.inputs import client_of, explore
 from campaign.place import loaded_once, place
 from campaign.tally import Tally
 
-EXAMPLES = 100  # inputs per seed
 MEMORY = 8 * 2**30  # bytes of address space: what asks for more is refused by the system, and should have been by us
 FAULTS = 0.3  # of the time
 Act = Callable[[int, Tally], None]
@@ -39,9 +39,10 @@ def main() -> int:
     torch.set_num_threads(1)
     disable_progress_bar()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    began, only, out = time.monotonic(), options.kind or "", options.out.resolve()
+    began, out = time.monotonic(), options.out.resolve()
+    only = tuple((options.kind or "").split(","))
     tally = Tally()
-    if not only:  # faults fork, which only a process without threads should do: they have one of their own
+    if not options.kind:  # faults fork, which only a process without threads should do: they have one of their own
         mine = out.with_name(out.name + ".faults")
         said = ["--kind", "faults", "--seed", str(options.seed), "--out", str(mine)]
         said += ["--rounds", str(options.rounds)] if options.rounds else ["--minutes", str(FAULTS * options.minutes)]
@@ -56,14 +57,16 @@ def main() -> int:
         tally.write(out, date=now, cpu=_cpu(), python=platform.python_version(), minutes=minutes, seed=options.seed)
 
     with place(), loaded_once():
-        if only.startswith("faults"):
-            found = faults.truths()
-            acts = [partial(faults.inject, name, found) for name in faults.NAMES if name.startswith(only)]
+        if options.kind and options.kind.startswith("faults"):
+            truths = faults.truths()
+            acts = [partial(faults.inject, name, truths) for name in faults.NAMES if name.startswith(only)]
             _until(options, began, acts, tally, save)
         else:
             with client_of(anyorder.load("model")) as client:
-                every = {**kinds(client), **dict(tampered.all_kinds())}
-                acts = [partial(explore, *one, options.examples) for one in every.items() if one[0].startswith(only)]
+                found = every.kinds(client)
+                gc.freeze()  # the libraries' own objects need no looking through, ever again
+                acts = [partial(explore, name, found[name], options.examples or every.examples(name))
+                        for name in found if name.startswith(only)]  # fmt: skip
                 _until(options, began, acts, tally, save)
     if not options.quiet:
         tally.show()
@@ -95,10 +98,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--rounds", type=int, help="seeds per kind, in place of a time")
-    parser.add_argument("--examples", type=int, default=EXAMPLES, help="inputs per seed")
+    parser.add_argument("--examples", type=int, help="inputs per seed, the same for every kind")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--kind", help="kinds that begin so only: texts, options, files, recipes, HTTP, checkpoints, "
-                                       "leftovers, faults")  # fmt: skip
+    parser.add_argument("--kind", help="kinds that begin so only, commas between: texts, HTTP, options, files, "
+                                       "recipes, checkpoints, leftovers; or faults")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("artefacts/campaign.json"))
     parser.add_argument("--quiet", action="store_true")
     return parser.parse_args()

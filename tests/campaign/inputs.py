@@ -1,19 +1,15 @@
-"""Bad inputs: templates, texts, options, files, recipes and HTTP bodies, made up and mutated from valid ones."""
+"""Bad inputs to the library and over HTTP: templates, options and bodies, made up or mutated from valid ones."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
+from random import Random
 from typing import Any, NamedTuple, get_type_hints
 
-import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -21,26 +17,28 @@ import anyorder
 from anyorder.errors import AnyorderError
 from anyorder.tasks import options as task_options
 from anyorder.tasks.samplers import SAMPLERS
-from anyorder.training import recipe as recipes
-from campaign.mutate import changed, damaged, long_texts, numbers, odd_values, texts
-from campaign.place import RECIPE, check_output, command, judge
+from campaign.again import json_again, text_again
+from campaign.mutate import changed, damaged, long_texts, texts
 from campaign.tally import Broken, Tally, check_numbers, check_sentence
-from cli.test_options import COMMANDS
+
+MUTANTS = 4  # of each input that hypothesis makes, where its kind has a way to make them
 
 
 class Kind(NamedTuple):
-    """A kind of inputs: how they are made, and what is done with one."""
+    """A kind of inputs: how they are made, what is done with one, and how another is made of one."""
 
     inputs: st.SearchStrategy[Any]
     act: Callable[[Any], str]
+    again: Callable[[Any, Random], Any] | None = None
 
 
 def explore(name: str, kind: Kind, examples: int, number: int, tally: Tally) -> None:
-    """Try ``examples`` inputs of the sequence that the seed ``number`` stands for."""
+    """Try some ``examples`` inputs of the sequence that the seed ``number`` stands for."""
+    again = kind.again
 
     @seed(number)
     @settings(
-        max_examples=examples,
+        max_examples=examples if again is None else -(-examples // (1 + MUTANTS)),
         database=None,
         deadline=None,
         phases=[Phase.generate],
@@ -48,7 +46,10 @@ def explore(name: str, kind: Kind, examples: int, number: int, tally: Tally) -> 
     )
     @given(kind.inputs)
     def each(case: Any) -> None:
-        tally.attempt(name, number, case, lambda: kind.act(case))
+        rng = Random(repr(case))
+        others = [again(case, rng) for _ in range(MUTANTS)] if again is not None else []
+        for one in (case, *others):
+            tally.attempt(name, number, one, partial(kind.act, one))
 
     each()
 
@@ -71,6 +72,8 @@ METHODS = {
     "score": task_options.ScoreOptions,
     "joint": task_options.JointOptions,
 }
+# What an answer costs most: a step per token, and iterations over the whole table. One input in ten is asked for it.
+_CHEAP = {"generate": ("length", 4), "joint": ("method", "mrf")}
 
 
 def _values(name: str, kind: Any, choices: tuple[str, ...]) -> st.SearchStrategy[Any]:
@@ -87,18 +90,39 @@ def _values(name: str, kind: Any, choices: tuple[str, ...]) -> st.SearchStrategy
     return _SHARES if "float" in of else texts
 
 
-@st.composite
-def _calls(draw: st.DrawFn) -> tuple[str, Any, dict[str, Any]]:
-    method = draw(st.sampled_from(list(METHODS)))
+@cache
+def _options(method: str) -> dict[str, st.SearchStrategy[Any]]:
+    """Values for every option of a method; reading its types takes longer than most inputs do."""
     options = METHODS[method]
     types = get_type_hints(options)
     of = {one.name: _values(one.name, types[one.name], one.metadata["choices"]) for one in fields(options)}
     of.pop("prompt", None)
+    return of
+
+
+@st.composite
+def _calls(draw: st.DrawFn) -> tuple[str, Any, dict[str, Any]]:
+    method = draw(st.sampled_from(list(METHODS)))
+    of = _options(method)
     chosen = draw(st.lists(st.sampled_from(list(of)), max_size=3, unique=True))
     said = {name: draw(of[name]) for name in chosen}
+    if method in _CHEAP and draw(st.integers(0, 9)):
+        name, value = _CHEAP[method]
+        said.setdefault(name, value)
     text = draw(texts | long_texts)
     several = method in ("fill", "generate", "score") and draw(st.integers(0, 3)) == 0
     return method, [text, *draw(st.lists(texts, max_size=2))] if several else text, said
+
+
+def _call_again(case: tuple[str, Any, dict[str, Any]], rng: Random) -> tuple[str, Any, dict[str, Any]]:
+    """Another text, or an option with a value of another one."""
+    method, given, said = case
+    if said and rng.random() < 0.3:
+        name = rng.choice(list(said))
+        return method, given, {**said, name: rng.choice([-1, 0, 1, 2, 3, 0.5, 1.5, float("nan"), float("inf")])}
+    if isinstance(given, list):
+        return method, [text_again(text, rng) for text in given], said
+    return method, text_again(given, rng), said
 
 
 def _call(lm: Any, case: tuple[str, Any, dict[str, Any]]) -> str:
@@ -116,124 +140,6 @@ def _call(lm: Any, case: tuple[str, Any, dict[str, Any]]) -> str:
 def _flat(found: Any) -> Iterator[Any]:
     for one in found if isinstance(found, list) else [found]:
         yield from _flat(one) if isinstance(one, list) else [one]
-
-
-# --- the command line ------------------------------------------------------------------------------------------------
-
-# What would not end, starts a server, or takes seconds for a sound answer.
-_LEFT_OUT = ("serve", "lm-eval", "finetune", "evaluate understanding", "train", "certify", "evaluate latency")
-_NAMES = [name for name in COMMANDS if name not in _LEFT_OUT]
-# What keeps a sound answer short.
-_DRAWS = {
-    "diagnose": "--texts 2 --chains 4 --sweeps 4",
-    "lab efficiency": "--n 3 --masks 1 --samples 5 --repeats 2",
-    "evaluate pairwise": "--examples 2",
-    "evaluate generation": "--texts 2 --length 6",
-    "compatibility": "--examples 2",
-}
-
-
-@st.composite
-def _lines(draw: st.DrawFn) -> list[str]:
-    """A command that would run, with options of its own, some of them with another value."""
-    name = draw(st.sampled_from([*_NAMES, "fill", "generate", "score", "joint", "translate"]))
-    listed = COMMANDS[name]
-    said: list[str] = []
-    for word in listed.needed.split():
-        said.append(draw(texts) if word == "TEXT" else word)
-    said += _DRAWS.get(name, "").split()
-    for option in draw(st.lists(st.sampled_from(listed.options), max_size=3)):
-        flag, *values = option.partition(" @")[0].split()
-        if flag in ("--model", "--device", "--out", "--plot", "--judge", "--parser", "--work", "--size"):
-            continue
-        said += option.partition(" @ ")[2].split() if draw(st.booleans()) else []
-        said += [flag, *([draw(st.just(values[-1]) | numbers | texts)] if values else [])]
-    if draw(st.booleans()) and "--json" in listed.printed:
-        said.append("--json")
-    if draw(st.integers(0, 9)) == 0:
-        said.insert(draw(st.integers(0, len(said))), draw(texts | st.sampled_from(["--tpo", "--help", "--", "-n"])))
-    flags = {option.split()[0] for option in listed.options}
-    named = next((flag for flag in ("--model", "--models") if flag in flags), None)
-    model = [named, "translator" if name == "translate" else "model"] if named else []
-    return [*name.split(), *model, *said]
-
-
-def _run(case: list[str]) -> str:
-    for file in (*Path().glob("*.unfinished"), Path("runs")):
-        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
-    return judge(command(*case), " ".join(case))
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-_FILES = {"blanks.txt": "fill --file", "texts.tsv": "score", "texts.jsonl": "score", "texts.txt": "translate --file"}
-_PACKED: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": partial(gzip.compress, mtime=0), ".xz": lzma.compress}
-
-
-@st.composite
-def _files(draw: st.DrawFn) -> tuple[list[str], str, bytes]:
-    """A command over a file that was damaged, packed or not, before or after."""
-    name = draw(st.sampled_from(list(_FILES)))
-    ending = draw(st.sampled_from(["", "", ".gz", ".xz"]))
-    whole = Path(name).read_bytes()
-    before = draw(st.booleans())
-    data = _PACKED[ending](draw(damaged(whole)) if before else whole)
-    data = data if before else draw(damaged(data))
-    words = _FILES[name].split()
-    said = [
-        words[0],
-        "--model",
-        "translator" if words[0] == "translate" else "model",
-        *words[1:],
-        f"bad-{name}{ending}",
-    ]
-    if words[0] == "score":
-        said += ["--column", draw(st.sampled_from(["a", "b", "1", "2", "text", "9", "", "0"]))] * draw(
-            st.integers(0, 1)
-        )
-        said += ["--format", draw(st.sampled_from(["tsv", "jsonl", "lines", "csv"]))] * draw(st.integers(0, 1))
-    return said, said[said.index(f"bad-{name}{ending}")], data
-
-
-def _read(case: tuple[list[str], str, bytes]) -> str:
-    said, name, data = case
-    Path(name).write_bytes(data)
-    try:
-        return judge(command(*said), str(data))
-    finally:
-        Path(name).unlink()
-
-
-# --- recipes ---------------------------------------------------------------------------------------------------------
-
-_KEYS = st.sampled_from(
-    [one.name for group in vars(recipes).values() if isinstance(group, type) and hasattr(group, "__dataclass_fields__")
-     for one in fields(group)]
-)  # fmt: skip
-
-
-def _yaml(value: Any) -> bytes:
-    try:
-        return yaml.safe_dump(value, allow_unicode=True).encode("utf-8", "surrogatepass")
-    except (yaml.YAMLError, ValueError):
-        return b"{"
-
-
-_recipes = changed(RECIPE, _KEYS).map(_yaml) | damaged(_yaml(RECIPE))
-
-
-def _train(case: bytes) -> str:
-    Path("bad.yaml").write_bytes(case)
-    shutil.rmtree("run", ignore_errors=True)
-    # An hour's work is no hang: where nothing else is wrong, a run of two steps shows it.
-    small = ["optim.steps=2", "output=run", "tokenizer.vocab_size=99"]
-    small += ["model.hidden_size=8", "model.layers=1"] if len(case) % 2 else []
-    said = command("train", "bad.yaml", "--quiet", *(word for one in small for word in ("--set", one)))
-    outcome = judge(said, str(case))
-    log = Path("run/metrics.jsonl")
-    if outcome == "answered" and log.exists():
-        check_output(log.read_text())
-    return outcome
 
 
 # --- HTTP ------------------------------------------------------------------------------------------------------------
@@ -313,14 +219,8 @@ def client_of(lm: Any) -> Iterator[Any]:
 
 
 def kinds(client: Any) -> dict[str, Kind]:
-    """All kinds of inputs; the working directory is a :func:`campaign.place.place`."""
+    """The kinds of this file; the working directory is a :func:`campaign.place.place`."""
     return {
-        "texts and templates": Kind(_calls(), partial(_call, anyorder.load("model"))),
-        "options": Kind(_lines(), _run),
-        "files": Kind(_files(), _read),
-        "recipes": Kind(_recipes, _train),
-        "HTTP bodies": Kind(_bodies(), partial(_post, client)),
+        "texts and templates": Kind(_calls(), partial(_call, anyorder.load("model")), _call_again),
+        "HTTP bodies": Kind(_bodies(), partial(_post, client), lambda case, rng: (case[0], json_again(case[1], rng))),
     }
-
-
-__all__ = ["BODIES", "Kind", "client_of", "explore", "kinds", "odd_values"]

@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import typer
 import yaml
 
 import anyorder
@@ -31,6 +33,7 @@ RECIPE: dict[str, Any] = {
     "optim": {"steps": 2, "batch": 2, "micro_batch": 2, "warmup": 1},
     "run": {"checkpoint_every": 2, "evaluate_every": 2, "evaluate_blocks": 2, "log_every": 1, "threads": 1},
 }
+MEMORY = "/dev/shm"
 
 
 class Said(NamedTuple):
@@ -45,7 +48,8 @@ class Said(NamedTuple):
 def place() -> Iterator[Path]:
     """A folder that is the working directory, with a model, a translator and small files of every kind."""
     before = Path.cwd()
-    folder = Path(tempfile.mkdtemp(prefix="campaign-"))
+    # In memory where the system offers it: a campaign writes some 10^5 files, and waits for none of them.
+    folder = Path(tempfile.mkdtemp(prefix="campaign-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     try:
         os.chdir(folder)
         furnish(folder)
@@ -57,7 +61,7 @@ def place() -> Iterator[Path]:
 
 def furnish(folder: Path) -> None:
     """Write the models and files; the same ones every time."""
-    tiny_checkpoint_of("bert", folder / "model")
+    tiny_checkpoint_of("bert", folder / "model", num_hidden_layers=1)  # half the time to load
     tiny_translator(folder / "translator")
     rng = random.Random(0)
     lines = [" ".join(rng.choices(WORDS, k=rng.randint(2, 8))) for _ in range(12)]
@@ -66,28 +70,36 @@ def furnish(folder: Path) -> None:
     (folder / "corpus.txt").write_text("\n\n".join(lines) + "\n")
     (folder / "blanks.txt").write_text("".join(f"{line} ___ .\n" for line in lines))
     (folder / "texts.tsv").write_text("a\tb\n" + "".join(f"{line}\t{line}\n" for line in lines))
+    (folder / "pairs.tsv").write_text("".join(f"{line}\t{line}\n" for line in lines))
     (folder / "texts.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
     pairs = [{"sentence_good": a, "sentence_bad": b} for a, b in pairwise(lines)]
     for name in ("pairs.jsonl", "others.jsonl"):
         (folder / name).write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE))
+    (folder / "here").mkdir()  # what `evaluate curves` reads
+    np.save(folder / "world.npy", np.full((2, 2), 0.25))
+    (folder / "world.json").write_text("[[0.25, 0.25], [0.25, 0.25]]\n")
+    rows = [{"step": n, "tokens": 9 * n, "validation": {"value": 4.0, "standard_error": 0.1}} for n in (1, 2)]
+    (folder / "here" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 @contextmanager
 def loaded_once() -> Iterator[None]:
-    """``anyorder.load`` reads the same checkpoint with the same settings only once."""
-    real = anyorder.load
+    """What is the same for every input is made once: a checkpoint's model, and typer's tree of commands."""
+    real, tree = anyorder.load, typer.main.get_command
     anyorder.load = functools.lru_cache(maxsize=8)(real)
+    typer.main.get_command = functools.cache(tree)
     try:
         yield
     finally:
-        anyorder.load = real
+        anyorder.load, typer.main.get_command = real, tree
 
 
 def command(*arguments: str) -> Said:
     """Run ``anyorder arguments...`` in this process, as a shell would see it."""
     before = sys.argv
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+    # Files, since a command may ask for the descriptors of its streams.
+    with _stream() as out, _stream() as err:
         with redirect_stdout(out), redirect_stderr(err):
             sys.argv = ["anyorder", *arguments]
             try:
@@ -100,6 +112,10 @@ def command(*arguments: str) -> Said:
         out.seek(0)
         err.seek(0)
         return Said(status, out.read(), err.read())
+
+
+def _stream() -> Any:
+    return tempfile.TemporaryFile("w+", encoding="utf-8", dir=".")
 
 
 def judge(said: Said, given: str = "") -> str:

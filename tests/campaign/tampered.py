@@ -1,4 +1,4 @@
-"""Tampered checkpoints and leftovers: each is refused in a sentence or answers with numbers, and never runs code."""
+"""Tampered checkpoints: each is refused in a sentence or answers with numbers, and never runs code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pickle
 import shutil
 import struct
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import anyorder
 from anyorder.errors import AnyorderError
 from campaign.inputs import Kind
 from campaign.mutate import changed, damaged
-from campaign.place import command, judge
 from campaign.tally import Broken, check_numbers, check_sentence
+from tiny import VOCAB
 
 CANARY = Path("executed")
 Files = dict[str, bytes | None]  # what is written into the copy of a checkpoint; None removes the file
@@ -130,13 +130,8 @@ def _code(draw: st.DrawFn, folder: str) -> Files:
 def _load(case: tuple[str, Files]) -> str:
     """Load the checkpoint with these files in place of its own; what answers must answer with numbers."""
     folder, files = case
-    place = Path("tampered")
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(folder, place)
-    for name, data in files.items():
-        (place / name).unlink(missing_ok=True)
-        if data is not None:
-            (place / name).write_bytes(data)
+    place = Path(f"tampered-{folder}")
+    _put(place, files)
     try:
         lm = anyorder.load.__wrapped__(str(place))  # type: ignore[attr-defined]  # nothing may be remembered
         if outside := _named_outside(files):
@@ -155,6 +150,21 @@ def _load(case: tuple[str, Files]) -> str:
         if CANARY.exists():
             CANARY.unlink()
             raise Broken("code that came with the checkpoint was executed")
+        _put(place, {name: _original(folder, name) for name in files})
+
+
+def _put(place: Path, files: Files) -> None:
+    """Only what differs is written. A file is replaced, never written over: a model may still have it mapped."""
+    for name, data in files.items():
+        (place / name).unlink(missing_ok=True)
+        if data is not None:
+            (place / name).write_bytes(data)
+
+
+@cache
+def _original(folder: str, name: str) -> bytes | None:
+    path = Path(folder, name)
+    return path.read_bytes() if path.exists() else None
 
 
 def _named_outside(files: Files) -> str | None:
@@ -167,16 +177,26 @@ def _named_outside(files: Files) -> str | None:
 
 
 def furnish() -> None:
-    """What tampered files may point at."""
+    """What tampered files may point at, a checkpoint with an old vocabulary, and copies of all to tamper with."""
     shutil.copytree("model", "outside")
+    shutil.copytree("model", "old", ignore=shutil.ignore_patterns("tokenizer*"))
+    Path("old/vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    Path("old/curve.json").write_text(json.dumps(
+        {"visible": [0.0, 0.5], "loss": [3.0, 2.0], "standard_error": [0.1, 0.1], "tokens": 8, "texts": 2}
+    ))  # fmt: skip
+    for folder in ("model", "translator", "old"):
+        shutil.copytree(folder, f"tampered-{folder}")
+    _original.cache_clear()
 
 
-def checkpoints() -> dict[str, Kind]:
+def kinds() -> dict[str, Kind]:
     """Kinds of tampered checkpoints; the working directory is a :func:`campaign.place.place`."""
+    furnish()
     texts = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json")
     ways: dict[str, st.SearchStrategy[tuple[str, Files]]] = {
         "damaged files": _bytes(texts, "model").map(lambda files: ("model", files)),
         "damaged pairs": _bytes((*texts, "length_head.safetensors"), "translator").map(lambda f: ("translator", f)),
+        "old vocabularies and curves": _bytes(("vocab.txt", "curve.json"), "old").map(lambda files: ("old", files)),
         "changed settings": _json("model").map(lambda files: ("model", files)),
         "headers and shapes": _header("model").map(lambda files: ("model", files)),
         "flipped weights": _flipped("model").map(lambda files: ("model", files)),
@@ -184,63 +204,3 @@ def checkpoints() -> dict[str, Kind]:
         "code": _code("model").map(lambda files: ("model", files)),
     }
     return {f"checkpoints: {name}": Kind(made, _load) for name, made in ways.items()}
-
-
-# --- what an earlier run left ----------------------------------------------------------------------------------------
-
-
-@st.composite
-def _leftovers(draw: st.DrawFn) -> tuple[list[str], str, bytes]:
-    """A command that resumes, and one file of what it would resume from, damaged."""
-    words, names = draw(st.sampled_from(list(_RESUMED)))
-    name = draw(st.sampled_from(names))
-    return words.split(), name, draw(damaged(Path("before", name).read_bytes()))
-
-
-_RUN = "run/checkpoints/step-00000002"
-_RESUMED = [
-    ("fill --model model --file blanks.txt --out fills.jsonl --resume", ["fills.jsonl", "fills.jsonl.unfinished"]),
-    ("score --model model texts.txt --out scores.tsv --resume", ["scores.tsv"]),
-    ("evaluate pairwise --model model --data texts.txt --examples 2 --out pairs.log --resume --json", ["pairs.log"]),
-    ("train recipe.yaml --resume --quiet --set optim.steps=3", [
-        *(f"{_RUN}/{name}" for name in ("state.json", "optimizer.pt", "config.json", WEIGHTS, "tokenizer.json")),
-        "run/metrics.jsonl",
-    ]),
-]  # fmt: skip
-
-
-def leave() -> None:
-    """Let every command that can be resumed leave something, under ``before``."""
-    before = Path("before")
-    before.mkdir()
-    for words, _ in _RESUMED:
-        said = command(*words.replace(" --set optim.steps=3", "").replace(" --resume", "").split())
-        if said.status:
-            raise Broken(f"{words}: {said.err}")
-    Path("fills.jsonl.unfinished").write_text('{"dtype": "float32"}')
-    for name in ("fills.jsonl", "fills.jsonl.unfinished", "scores.tsv", "pairs.log", "run"):
-        Path(name).rename(before / name)
-
-
-def _resume(case: tuple[list[str], str, bytes]) -> str:
-    words, name, data = case
-    for one in Path("before").iterdir():
-        old = Path(one.name)
-        shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
-        if name.split("/")[0].startswith(one.name.partition(".")[0]):
-            shutil.copytree(one, old) if one.is_dir() else shutil.copy(one, old)
-    Path(name).write_bytes(data)
-    return judge(command(*words), " ".join(words) + repr(data))
-
-
-def leftovers() -> dict[str, Kind]:
-    """Damaged outputs and run folders; :func:`leave` made the sound ones."""
-    return {"leftovers": Kind(_leftovers(), _resume)}
-
-
-def all_kinds() -> Iterator[tuple[str, Kind]]:
-    """Everything of this file, ready to be tried."""
-    furnish()
-    leave()
-    yield from checkpoints().items()
-    yield from leftovers().items()

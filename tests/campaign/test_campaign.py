@@ -16,9 +16,10 @@ import pytest
 
 import anyorder
 from anyorder.errors import AnyorderError
-from campaign import tampered
-from campaign.inputs import Kind, client_of, explore, kinds
-from campaign.place import Said, judge, loaded_once, place
+from campaign import commands
+from campaign import every as campaign
+from campaign.inputs import Kind, client_of, explore
+from campaign.place import Said, command, judge, loaded_once, place
 from campaign.tally import Broken, Hang, Tally, check_numbers, time_limit
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +33,12 @@ LEFTOVERS = 5
 def every() -> Iterator[dict[str, Kind]]:
     """All kinds of inputs, in their place."""
     with place(), loaded_once(), client_of(anyorder.load("model")) as client:
-        yield {**kinds(client), **dict(tampered.all_kinds())}
+        yield campaign.kinds(client)
 
 
 @pytest.mark.parametrize("name", [*INPUTS, *(f"checkpoints: {way}" for way in (
-    "damaged files", "damaged pairs", "changed settings", "headers and shapes", "flipped weights", "shards", "code",
+    "damaged files", "damaged pairs", "old vocabularies and curves", "changed settings", "headers and shapes",
+    "flipped weights", "shards", "code",
 )), "leftovers"])  # fmt: skip
 def test_inputs_are_answered_or_refused_in_a_line(every: dict[str, Kind], name: str) -> None:
     tally = Tally()
@@ -44,6 +46,19 @@ def test_inputs_are_answered_or_refused_in_a_line(every: dict[str, Kind], name: 
     explore(name, every[name], examples, 0, tally)
     assert not tally.failures, tally.report()["failures"]
     assert tally.counts[name]["refused"] > 0
+
+
+@pytest.mark.parametrize("name", commands.NAMES)
+def test_a_command_is_answered_before_it_is_changed(every: dict[str, Kind], name: str) -> None:
+    """Else every change of it would be refused for the same reason, and nothing behind that would be tried."""
+    said = command(*commands.line(name, lambda: "the ___ sat on the ___"))
+    assert judge(said) == "answered", said.err
+
+
+@pytest.mark.parametrize(("file", "words"), [*commands.FILES, *commands.SLOW])
+def test_a_file_is_read_before_it_is_damaged(every: dict[str, Kind], file: str, words: str) -> None:
+    said = command(*words.format(file).split())
+    assert judge(said) == "answered", said.err
 
 
 def test_faults_lose_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,16 @@ def test_bad_tables_are_refused(tmp_path: Path, table: object, what: str) -> Non
     path.write_text(json.dumps(table))
     with pytest.raises(AnyorderError, match=what):
         make_world(str(path))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:5], lambda data: data.replace(b"}", b"("), lambda _: b""])
+def test_damaged_tables_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "bad.npy"
+    np.save(path, np.full((2, 2), 0.25))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(AnyorderError, match=r"is not a table of numbers.*write it again") as refusal:
+        make_world(str(path))
+    assert "\n" not in str(refusal.value)
 
 
 def test_bad_names_and_sizes() -> None:

@@ -51,7 +51,16 @@ def test_rows_are_the_validations_of_the_logs(monkeypatch, capsys, runs, tmp_pat
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(None, "anyorder train"), ('{"step": 1, "loss": 2.0}\n', "no validation yet"), ("3\n", "no training log")],
+    [
+        (None, "anyorder train"),
+        ('{"step": 1, "loss": 2.0}\n', "no validation yet"),
+        ("3\n", "no training log"),
+        ('{"step": 1, "tokens": 9, "validation": 3}\n', "cannot be read"),
+        ('{"tokens": 9, "validation": {"value": 3, "standard_error": 1}}\n', "(no 'step'): remove that line"),
+        ('{"step": 1, "tokens": 9, "validation": {"value": NaN, "standard_error": 1}}\n', "a loss of nan"),
+        ('{"step": 1, "tokens": 1e30, "validation": {"value": 3, "standard_error": 1}}\n', "cannot be read"),
+        ('{"step": 1, "tokens": 9, "validation": {"value": 3, "standard_error": {}}}\n', "cannot be read"),
+    ],
 )
 def test_what_is_no_run_is_refused_in_one_line(monkeypatch, capsys, tmp_path, content, says):
     if content is not None:
@@ -60,3 +69,12 @@ def test_what_is_no_run_is_refused_in_one_line(monkeypatch, capsys, tmp_path, co
     assert status == 2
     assert says in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_single_held_out_text_has_no_standard_error(monkeypatch, capsys, tmp_path):
+    one = {"value": 3.0, "standard_error": None, "samples": 1}
+    log = _log(tmp_path / "a", {"step": 1, "tokens": 9, "validation": one})
+    status, out, _ = anyorder(monkeypatch, capsys, "evaluate", "curves", str(log))
+    assert (status, "3.000" in out, "nan" in out, "±" in out) == (0, True, False, False)
+    status, out, _ = anyorder(monkeypatch, capsys, "evaluate", "curves", str(log), "--json")
+    assert (status, json.loads(out)["rows"][0]["standard_error"]) == (0, None)

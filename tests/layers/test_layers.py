@@ -8,7 +8,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "anyorder"
 # Lowest first. `anyorder` is the package's own __init__, the door to what a user loads.
 LAYERS = """
-errors types stats memory files options
+errors types stats memory files kinds options
 masking text metrics
 models
 conditionals

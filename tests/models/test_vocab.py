@@ -104,3 +104,11 @@ def test_word_pieces_are_cased_if_the_vocabulary_is(tmp_path: Path) -> None:
 def test_vocabularies_that_cannot_be_used(tmp_path: Path, entries: list[str], message: str) -> None:
     with pytest.raises(AnyorderError, match=message):
         tokenizer_from_vocab(write(tmp_path / "vocab.txt", entries))
+
+
+def test_a_damaged_vocabulary_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    tiny_model("bert").save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_bytes("\n".join(VOCAB).encode()[:50] + b"\x90\xff")
+    with pytest.raises(AnyorderError, match=r"cannot read the vocabulary of .*utf-8") as refusal:
+        anyorder.load(tmp_path)
+    assert "\n" not in str(refusal.value)

@@ -11,6 +11,7 @@ from datasets import Dataset, DatasetDict
 
 from anyorder.errors import AnyorderError
 from anyorder.training import data
+from anyorder.training.blocks import Blocks
 from anyorder.training.tokenizer import train_tokenizer
 
 
@@ -98,7 +99,7 @@ def test_records_are_documents(tmp_path, kind, tokenizer):
     made = data.cache(
         [path], tokenizer, root=tmp_path / "cache", length=32, column="body", holdout=(0.0,), min_tokens=1
     )
-    assert len(data.Blocks.load(made, "train")) == 2
+    assert len(Blocks.load(made, "train")) == 2
     for column, message in (("text", "no (column )?'text', only body, label"), ("label", "which is not a text")):
         with pytest.raises(AnyorderError, match=message):
             list(data.documents(path, column=column))
@@ -110,7 +111,7 @@ def test_a_folder_of_a_dataset_follows_its_content(tmp_path, tokenizer):
     for name, texts in (("a", ["the old man"]), ("b", ["the old man"]), ("c", ["the old dog"])):
         (tmp_path / name).mkdir()
         made.append(data.cache([saved_as("folder", tmp_path / name, texts)], tokenizer, **options))
-    blocks = [data.Blocks.load(folder, "train")[0].tolist() for folder in made]
+    blocks = [Blocks.load(folder, "train")[0].tolist() for folder in made]
     assert blocks[0] == blocks[1] != blocks[2]
     assert made[0] != made[2]
 
@@ -147,7 +148,7 @@ def test_cache_is_made_once_and_follows_its_inputs(corpus, tmp_path, tokenizer):
     assert data.cache([source], tokenizer, **{**options, "length": 16}) != first
     source.write_text(source.read_text() + "\nThe end.\n")
     assert data.cache([source], tokenizer, **options) != first
-    train, valid = data.Blocks.load(first, "train"), data.Blocks.load(first, "valid")
+    train, valid = Blocks.load(first, "train"), Blocks.load(first, "valid")
     docs = list(data.documents(corpus / "small.txt"))
     held = list(data.to_blocks(docs[-4:], tokenizer, 32, 4))  # the last 10 % of 40 documents
     assert [v.tolist() for v in valid] == held

@@ -16,7 +16,7 @@ from anyorder.masking import Masker, UniformCount
 from anyorder.models.layers import first_position
 from anyorder.models.pairs import FILE, PAIRS, LengthHead, token_types
 from anyorder.training.batches import Batches
-from anyorder.training.data import Blocks
+from anyorder.training.blocks import Blocks
 from anyorder.training.objective import FIELDS, TokenLosses
 from anyorder.training.pairs import in_rows, pair_blocks, pairs
 from anyorder.training.recipe import from_dict, load_recipe

@@ -137,9 +137,10 @@ def _from_file(path: Path) -> World:
         p = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.asarray(parse_json(path.read_text()))
         p = p.astype(np.float64)
     except FileNotFoundError:
-        raise AnyorderError(f"no such world file: {path}") from None
-    except (ValueError, OSError, UnicodeDecodeError) as error:
-        raise AnyorderError(f"{path} is not a table of numbers of shape [V]*N: {error}") from None
+        raise AnyorderError(f"no such world file: {path}: check its name") from None
+    except Exception as error:  # numpy's reader raises anything, down to errors of Python's own tokenizer
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise AnyorderError(f"{path} is not a table of numbers of shape [V]*N ({why}): write it again") from None
     if p.ndim == 0 or len(set(p.shape)) != 1 or p.shape[0] < 2:
         raise AnyorderError(f"{path} has shape {p.shape}: a world needs the same V >= 2 along each of its N axes")
     if not np.isfinite(p).all() or (p < 0).any():

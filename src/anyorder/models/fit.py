@@ -25,7 +25,8 @@ def read_tokenizer(path: str, name: str, trust_remote_code: bool) -> PreTrainedT
     folder = Path(path)
     if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in _VOCABULARIES):
         if (folder / "vocab.txt").exists():
-            return _of_vocab(folder, name, trust_remote_code)
+            with readable(f"the vocabulary of {name}"):
+                return _of_vocab(folder, name, trust_remote_code)
         if not _needs_no_files(folder):
             # transformers would answer with an empty vocabulary and no word of warning.
             raise AnyorderError(f"{name} has no tokenizer: save it beside the model (tokenizer.save_pretrained)")

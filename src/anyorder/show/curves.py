@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ def curves_table(readings: Sequence[Reading]) -> Table:
     shown = new_table(("run",), ("step", "tokens", "nats per token"), title="Held-out loss, at the last validation")
     for last in {reading.run: reading for reading in readings}.values():
         tokens = f"{last.tokens / 1e6:.2f}M"
-        shown.add_row(last.run, f"{last.step:,}", tokens, f"{last.loss:.3f} ± {last.standard_error:.3f}")
+        error = "" if math.isnan(last.standard_error) else f" ± {last.standard_error:.3f}"  # none of a single text
+        shown.add_row(last.run, f"{last.step:,}", tokens, f"{last.loss:.3f}{error}")
     return shown
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from anyorder.studies.bars import Measured
 from anyorder.studies.samples import BEGIN, END, SCATTER, blank_accuracy, filled_blanks, order_perplexity, texts
 from anyorder.tasks.lm import MaskedLM
-from anyorder.training.data import Blocks, evenly, opening_id
+from anyorder.training.blocks import Blocks
+from anyorder.training.data import evenly, opening_id
 from anyorder.training.packing import texts_of
 
 

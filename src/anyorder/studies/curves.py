@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from anyorder.files.json_text import parse_json
 from anyorder.stats import Record
 
 LOG = "metrics.jsonl"
+_NO_END = 2**63
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,22 @@ def read_curve(name: str, path: Path) -> Iterator[Reading]:
     for key, shown in (("validation", name), ("validation_ordered", f"{name} in order")):
         for reading in readings:
             if key in reading:
-                found = reading[key]
-                yield Reading(shown, reading["step"], reading["tokens"], found["value"], found["standard_error"])
+                yield _reading(shown, reading, key, log)
     if not any("validation" in reading for reading in readings):
         raise AnyorderError(f"{log} holds no validation yet: it writes one every run.evaluate_every steps")
+
+
+def _reading(name: str, said: dict[str, Any], key: str, log: Path) -> Reading:
+    try:
+        value, error = said[key]["value"], said[key]["standard_error"]
+        error = math.nan if error is None else float(error)  # of a single held-out text there is none
+        step, tokens = int(said["step"]), int(said["tokens"])
+        if not (math.isfinite(value) and 0 <= step < _NO_END and 0 <= tokens < _NO_END):
+            raise ValueError(f"a loss of {value} at step {step}, after {tokens} tokens")
+        return Reading(name, step, tokens, float(value), error)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise AnyorderError(f"{log} holds a validation that cannot be read ({why}): remove that line") from None
 
 
 def _readings(log: Path) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,7 @@ from anyorder.masking import FixedCount, Masker, UniformCount, collate, parse_pr
 from anyorder.models.pairs import token_types
 from anyorder.text.pairs import pair_frame
 from anyorder.training import data
+from anyorder.training.blocks import Blocks
 from anyorder.training.mixture import Mixture
 from anyorder.training.packing import pack_batch, texts_of
 from anyorder.training.pairs import in_rows, length_questions, sources_of
@@ -46,7 +47,7 @@ class Batches:
         self,
         recipe: Recipe,
         tokenizer: PreTrainedTokenizerBase,
-        blocks: tuple[data.Blocks, data.Blocks],
+        blocks: tuple[Blocks, Blocks],
         first_position: int | None,
         typed: bool = False,
     ) -> None:

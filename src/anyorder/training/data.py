@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -136,37 +135,6 @@ def opening_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
 def evenly(first: int, last: int, count: int) -> list[int]:
     """At most ``count`` numbers from first to before last, evenly spread."""
     return [int(i) for i in np.linspace(first, last - 1, min(count, last - first))]
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Blocks of one split: ``ids`` and where each block begins, both memory-mapped."""
-
-    ids: np.ndarray  # all blocks end to end
-    offsets: np.ndarray  # [blocks + 1]
-    sizes: tuple[int, ...]  # blocks of each file, whose blocks follow each other
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        return self.ids[self.offsets[i] : self.offsets[i + 1]]
-
-    def frequencies(self, weights: Sequence[float], vocab_size: int) -> np.ndarray:
-        """[V] expected number of each token in as many blocks as there are, drawn by ``weights`` (none: all alike)."""
-        total = np.zeros(vocab_size)
-        ends = self.offsets[np.cumsum([0, *self.sizes])]
-        for file, size in enumerate(self.sizes):
-            counts = np.bincount(self.ids[ends[file] : ends[file + 1]], minlength=vocab_size)
-            total += counts * (weights[file] / sum(weights) * len(self) / max(1, size) if weights else 1.0)
-        return total
-
-    @staticmethod
-    def load(folder: Path, part: str) -> Blocks:
-        """The cached split ``part``."""
-        ids = np.load(folder / f"{part}.ids.npy", mmap_mode="r")
-        sizes = json.loads((folder / "meta.json").read_text())["blocks"][part]
-        return Blocks(ids, np.load(folder / f"{part}.offsets.npy", mmap_mode="r"), tuple(sizes))
 
 
 def _write(folder: Path, part: str, files: Sequence[Iterator[list[int]]], vocab_size: int) -> tuple[int, list[int]]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import yaml
 
 from anyorder.errors import AnyorderError, did_you_mean
+from anyorder.files.yaml_text import parse_yaml
 
 
 @dataclass(frozen=True)
@@ -251,22 +252,20 @@ def load_recipe(path: Path, overrides: list[str] | None = None) -> Recipe:
     if not path.is_file():
         raise AnyorderError(f"no recipe {path}: give the path of a YAML file, such as recipes/mini.yaml")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        values = parse_yaml(path.read_text(encoding="utf-8")) or {}
         if not isinstance(values, dict):
             raise AnyorderError(f"{path} is not a recipe: it must be a YAML mapping of settings")
         for override in overrides or []:
             key, equals, text = override.partition("=")
             if not equals:
                 raise AnyorderError(f"--set takes key=value, such as --set optim.lr=1e-3, not {override!r}")
-            _put(values, key.split("."), yaml.safe_load(text))
+            _put(values, key.split("."), parse_yaml(text))
     except yaml.YAMLError as error:
         raise AnyorderError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except UnicodeDecodeError as error:
         raise AnyorderError(
             f"{path} is not UTF-8 (byte {error.start + 1}): convert it, for instance with iconv"
         ) from error
-    except RecursionError as error:
-        raise AnyorderError(f"{path} is nested too deeply: a recipe has groups of settings and no more") from error
     return from_dict(values)
 
 

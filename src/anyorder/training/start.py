@@ -23,6 +23,7 @@ from anyorder.models.safe import check_shards
 from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.text.pairs import pair_frame
 from anyorder.training import data
+from anyorder.training.blocks import Blocks
 from anyorder.training.checkpoint import Checkpoint
 from anyorder.training.recipe import Recipe
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
@@ -99,14 +100,15 @@ class Start:
         return [(self.data_dir / f) if self.data_dir else Path(f) for f in self.recipe.data.files]
 
     @cached_property
-    def blocks(self) -> tuple[data.Blocks, data.Blocks]:
+    def blocks(self) -> tuple[Blocks, Blocks]:
         """What is trained on, and what is held out."""
         keys: dict[str, Any] = {k: getattr(self.recipe.data, k) for k in _CACHED}
         if self.first:
             data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
         self.wait()
         folder = data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
-        return data.Blocks.load(folder, "train"), data.Blocks.load(folder, "valid")
+        size = len(self.tokenizer)
+        return Blocks.load(folder, "train", size), Blocks.load(folder, "valid", size)
 
     def model(self) -> PreTrainedModel:
         """The model in training mode, its new weights drawn from the recipe's seed."""
