@@ -29,7 +29,7 @@ APART = (SERVING, ROOT / "docs" / "lab.md")
 PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p not in APART)])
 STORY = "The old man opened the door and walked into the garden.\n\nThe sea was calm.\nThe boat was small.\n\n" * 6
 FILES = ("corpus/books.txt.xz", "corpus/wiki.txt.xz", "books.txt.xz", "wiki.train.raw.xz", "wiki.test.raw.xz",
-         "sentences.train.txt.xz", "sentences.test.txt.xz")  # fmt: skip
+         "wikitext-103.test.txt.xz", "sentences.train.txt.xz", "sentences.test.txt.xz")  # fmt: skip
 # What makes a long command short; the command itself stays as it is shown.
 SHORTER = {
     "evaluate generation": "--texts 2 --length 8 --steps 2,4",
