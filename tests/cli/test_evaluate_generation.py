@@ -105,7 +105,7 @@ def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):
         (["--steps", "4", "--length", "8", "--schedules", "square"], "square"),
         (["--steps", "4", "--length", "8", "--schedules", "optimal"], "curve"),
         (["--steps", "4", "--corpus", "nowhere.txt", "--length", "8"], "nowhere.txt"),
-        (["--steps", "4", "--judge", "./nowhere"], "causal LM"),
+        (["--steps", "4", "--judge", "./nowhere"], "./nowhere"),
         (["--steps", "4", "--out", "no/such/folder"], "no folder"),
     ],
 )

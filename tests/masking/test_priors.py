@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from anyorder.errors import AnyorderError
-from anyorder.masking import Beta, Fixed, FixedCount, Uniform, UniformCount, log_count, parse_prior
+from anyorder.masking import Beta, Fixed, FixedCount, RootCount, Uniform, UniformCount, log_count, parse_prior
 
-PRIORS = [Uniform(), Fixed(0.15), Beta(2.0, 5.0), FixedCount(3), UniformCount()]
+PRIORS = [Uniform(), Fixed(0.15), Beta(2.0, 5.0), FixedCount(3), UniformCount(), RootCount()]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)
@@ -49,6 +49,8 @@ def test_counts():
     expected = torch.tensor(stats.binom(20, 0.15).pmf(range(21)))
     assert torch.allclose(log_count(Fixed(0.15), 20).exp(), expected)
     assert log_count(UniformCount(), 5).exp().tolist() == pytest.approx([0, 0.2, 0.2, 0.2, 0.2, 0.2])
+    root = [0, 1, 2**-0.5, 3**-0.5, 0.5]
+    assert log_count(RootCount(), 4).exp().tolist() == pytest.approx([r / sum(root) for r in root])
     assert log_count(FixedCount(3), 5).exp().tolist() == pytest.approx([0, 0, 0, 1, 0, 0])
     assert log_count(FixedCount(3), 2).exp().tolist() == pytest.approx([0, 0, 1])  # a shorter text is masked whole
 
@@ -56,6 +58,7 @@ def test_counts():
 def test_parse():
     assert parse_prior("uniform") == Uniform()
     assert parse_prior("uniform-count") == UniformCount()
+    assert parse_prior("root-count") == RootCount()
     assert parse_prior("fixed:0.15") == Fixed(0.15)
     assert parse_prior("beta:2,5") == Beta(2, 5)
     assert parse_prior("count:3") == FixedCount(3)

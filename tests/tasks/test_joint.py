@@ -51,8 +51,11 @@ def test_special_tokens_are_left_out_unless_asked_for(tiny_lm):
         assert not cells[:, ~text].isfinite().any()
         torch.testing.assert_close(joint.marginal(1).exp(), cells.double().exp().sum(0), atol=1e-5, rtol=1e-4)
         if method != "mrf-logit":
-            expected = derive(PairTables(given_b, given_a, log_a, log_b), method)
-            torch.testing.assert_close(cells[text][:, text], expected.rows(slice(0, len(log_a))), atol=1e-4, rtol=1e-4)
+            expected = derive(PairTables(given_b, given_a, log_a, log_b), method).rows(slice(0, len(log_a)))
+            # Arnold-Gokhale stops at a change of 1e-6 in all: of cells rarer than that it promises no digits.
+            atol = 1e-2 if method == "ag" else 1e-4
+            torch.testing.assert_close(cells[text][:, text], expected, atol=atol, rtol=1e-4)
+            torch.testing.assert_close(cells[text][:, text].exp(), expected.exp(), atol=1e-7, rtol=1e-4)
     # Raw logits know nothing of the tokens beside them: MRF-logit is its own restriction.
     whole = derive(full, "mrf-logit").rows(slice(0, len(text)))[text][:, text]
     mine = found["mrf-logit"].joint.rows(slice(0, len(text)))[text][:, text]

@@ -19,7 +19,7 @@ from scipy import linalg
 from anyorder.chains.family import Family, Mask, masks_of
 from anyorder.chains.transition import Array
 from anyorder.errors import AnyorderError
-from anyorder.masking.priors import Prior, log_count
+from anyorder.masking.priors import Prior, count_probabilities
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def count_law(prior: Prior | int, length: int) -> Array:
         if not 1 <= prior <= length:
             raise AnyorderError(f"a mask of {prior} in a world of {length} positions: use sizes from 1 to {length}")
         return np.eye(length + 1)[prior]
-    return np.asarray(log_count(prior, length).exp().numpy())
+    return count_probabilities(prior, length)
 
 
 def weighted_masks(counts: Array) -> Iterator[tuple[Mask, float]]:

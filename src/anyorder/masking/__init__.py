@@ -1,7 +1,17 @@
 """Which tokens are hidden: priors p(r) on the masking ratio, and the masks drawn from them (Liao et al., section 3)."""
 
 from anyorder.masking.collator import Masker, collate
-from anyorder.masking.priors import Beta, Fixed, FixedCount, Prior, Uniform, UniformCount, log_count, parse_prior
+from anyorder.masking.priors import (
+    Beta,
+    Fixed,
+    FixedCount,
+    Prior,
+    RootCount,
+    Uniform,
+    UniformCount,
+    log_count,
+    parse_prior,
+)
 
 __all__ = [
     "Beta",
@@ -9,6 +19,7 @@ __all__ = [
     "FixedCount",
     "Masker",
     "Prior",
+    "RootCount",
     "Uniform",
     "UniformCount",
     "collate",

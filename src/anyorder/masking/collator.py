@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anyorder.masking.priors import Prior, log_count
+from anyorder.masking.priors import Prior, count_probabilities
 
 # Fractional parts of i times the golden ratio fill [0, 1) evenly for every run of consecutive i.
 _GOLDEN = 0.6180339887498949
@@ -88,14 +88,10 @@ class Masker:
         return np.setdiff1d(np.arange(self.vocab_size), list(self.special_ids))
 
 
-_CDFS: dict[tuple[Prior, int], np.ndarray] = {}
-
-
+@lru_cache(maxsize=4096)
 def _count_cdf(prior: Prior, n: int) -> np.ndarray:
-    """Cumulative P(K <= k), remembered: a run meets few lengths."""
-    if (prior, n) not in _CDFS:
-        _CDFS[prior, n] = log_count(prior, n).exp().cumsum(0).numpy()
-    return _CDFS[prior, n]
+    """Cumulative P(K <= k), remembered like ``count_probabilities``."""
+    return count_probabilities(prior, n).cumsum()
 
 
 def collate(

@@ -8,8 +8,10 @@ P(K) = C(N, K) α_M and then a uniform set of K positions. We draw it the second
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +24,8 @@ class Prior(Protocol):
     def log_alpha(self, k: Tensor, n: int) -> Tensor:
         """log α_M of one particular mask with ``k`` of ``n`` tokens masked."""
         ...
+
+    def __hash__(self) -> int: ...
 
 
 def _log_beta(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -101,15 +105,36 @@ class UniformCount:
         return torch.where(k > 0, each, -torch.inf)
 
 
+@dataclass(frozen=True)
+class RootCount:
+    """P(K) ∝ K^-1/2 on 1..N: the law of counts under which the any-order bound is estimated with the least variance.
+
+    The gradient of a text's mean loss over K masked tokens has a variance near a / K (measured; docs/results), and an
+    estimate of Σ_K g_K from one count drawn with P(K) varies least when P(K) ∝ sqrt(E g_K²). ``normalise: bound``
+    takes the weights that keep it unbiased.
+    """
+
+    def log_alpha(self, k: Tensor, n: int) -> Tensor:
+        """-1/2 log K - log Σ_j j^-1/2 - log C(N, K) for K > 0."""
+        total = torch.arange(1, max(n, 1) + 1, dtype=torch.float64).rsqrt().sum().log()
+        return torch.where(k > 0, -0.5 * k.double().clamp(min=1).log() - total - log_choose(n, k), -torch.inf)
+
+
 def log_count(prior: Prior, n: int) -> Tensor:
     """log P(K = k) for k = 0..n, [n+1]."""
     k = torch.arange(n + 1)
     return log_choose(n, k) + prior.log_alpha(k, n)
 
 
+@lru_cache(maxsize=4096)
+def count_probabilities(prior: Prior, n: int) -> np.ndarray:
+    """P(K = k) for k = 0..n, [n+1], remembered: a run meets few lengths."""
+    return log_count(prior, n).exp().numpy()
+
+
 def parse_prior(spec: str) -> Prior:
-    """A prior from its name in a recipe: ``uniform``, ``uniform-count``, ``fixed:0.15``, ``beta:2,5``, ``count:3``,
-    ``share:0.1667``."""
+    """A prior from its name in a recipe: ``uniform``, ``uniform-count``, ``root-count``, ``fixed:0.15``, ``beta:2,5``,
+    ``count:3``, ``share:0.1667``."""
     name, _, argument = spec.partition(":")
     try:
         numbers = [float(x) for x in argument.split(",")] if argument else []
@@ -118,6 +143,8 @@ def parse_prior(spec: str) -> Prior:
                 return Uniform()
             case "uniform-count", []:
                 return UniformCount()
+            case "root-count", []:
+                return RootCount()
             case "fixed", [r] if 0 < r <= 1:
                 return Fixed(r)
             case "beta", [a, b] if a > 0 and b > 0:
@@ -129,6 +156,6 @@ def parse_prior(spec: str) -> Prior:
     except ValueError:
         pass  # a number that does not parse is answered by the same sentence as a wrong name
     raise AnyorderError(
-        f"unknown masking prior {spec!r}: use uniform, uniform-count, fixed:R or share:R (0 < R <= 1), beta:A,B "
-        "or count:K"
+        f"unknown masking prior {spec!r}: use uniform, uniform-count, root-count, fixed:R or share:R (0 < R <= 1), "
+        "beta:A,B or count:K"
     )

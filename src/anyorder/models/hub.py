@@ -15,9 +15,10 @@ from anyorder.errors import AnyorderError
 PATIENCE = 1.5  # seconds
 
 
-def check_available(name: str) -> None:
-    """Refuse the name of a model that is neither in the hub's cache nor to be had from the hub."""
-    if not offline_if_unreachable():
+def check_available(name: str | os.PathLike[str]) -> None:
+    """Refuse the name of a model that is neither a folder, nor in the hub's cache, nor to be had from the hub."""
+    name = os.fspath(name)
+    if os.path.isdir(name) or not offline_if_unreachable():
         return
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

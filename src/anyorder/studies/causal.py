@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import readable
+from anyorder.models.hub import check_available
 from anyorder.models.load import usable_device
 from anyorder.models.safe import check_shards, check_weights
 from anyorder.tasks.options import LoadOptions
@@ -24,6 +25,7 @@ def read_config(path: str | Path, trust_remote_code: bool = False) -> Any:
     """The configuration of a checkpoint."""
     from transformers import AutoConfig
 
+    check_available(path)
     try:
         return AutoConfig.from_pretrained(str(path), trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as error:
@@ -45,6 +47,7 @@ def load_causal(path: str | Path, options: LoadOptions = LoadOptions()) -> Any:
     from transformers import AutoModelForCausalLM
 
     said = options.keywords
+    check_available(path)
     device, pickle = usable_device(said.pop("device")), said.pop("allow_pickle")
     with readable(f"{path}, which must be a causal LM such as GPT-2"):
         check_shards(str(path), str(path), pickle)

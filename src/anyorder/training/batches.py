@@ -22,6 +22,7 @@ from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.blocks import Blocks
 from anyorder.training.mixture import Mixture
+from anyorder.training.objective import check_reach, row_weights
 from anyorder.training.packing import pack_batch, texts_of
 from anyorder.training.pairs import in_rows, length_questions, sources_of
 from anyorder.training.recipe import Recipe
@@ -33,7 +34,8 @@ class Batches:
     """The batches of a run.
 
     A batch holds the model's inputs [B, N] (the names of ``objective.FIELDS``), and beside them ``predicted`` and
-    ``maskable`` [T, longest], one row per text, and ``in_order`` [T] where some texts are read in order.
+    ``maskable`` [T, longest], one row per text, ``in_order`` [T] where some texts are read in order, and in training
+    ``weight`` [T], what each text's losses count.
 
     Args:
         recipe: The run.
@@ -74,6 +76,10 @@ class Batches:
         # XLNet predicts the end of an order, as much of it as the prior says; else any number is given
         permuted = recipe.objective.name == "permutation"
         self.orderer = self.masker if permuted else replace(self.masker, prior=UniformCount())
+        whole = recipe.objective.name == "causal" or recipe.objective.order == "left-to-right"
+        self.orders = FixedCount(recipe.data.length) if whole else self.orderer.prior
+        if recipe.objective.normalise == "bound" and not permuted:
+            check_reach(self.masker.prior, recipe.objective.prior)
 
     def training(self, indices: range, ordered: float) -> Batch:
         """Blocks number ``indices`` of the endless stream.
@@ -82,7 +88,13 @@ class Batches:
         """
         blocks = [self.train[self.mixture[i]] for i in indices]
         lengths = _share(indices, self.recipe.objective.length)
-        return self._prepare(blocks, list(indices), self.masker, self.orderer, _share(indices, ordered), lengths)
+        batch = self._prepare(blocks, list(indices), self.masker, self.orderer, _share(indices, ordered), lengths)
+        predicted, in_order = batch["predicted"], batch.get("in_order")
+        if self.recipe.objective.name == "causal":
+            in_order = predicted.any(1)
+        normalise = self.recipe.objective.normalise
+        batch["weight"] = row_weights(predicted, batch["maskable"], normalise, self.masker.prior, in_order, self.orders)
+        return batch
 
     def validation(self, chosen: list[int], size: int, in_order: bool) -> Iterator[Batch]:
         """The held-out blocks ``chosen``, ``size`` at a time, with fixed masks or, ``in_order``, whole orders."""

@@ -8,11 +8,15 @@ micro-batches, all processes), so that accumulating gradients changes nothing:
 ====================  =======================  ==========================  ==========================================
 ``sequence``          1 / K_b                  number of sequences         eq 2 averaged over texts and masks: eq 6
 ``token``             1                        number of masked tokens     what transformers computes
-``bound``             N_b / K_b                number of tokens            -log-likelihood per token, any order: eq 8
+``bound``             1 / (K_b P(K_b))         number of tokens            -log-likelihood per token, any order: eq 8
 ====================  =======================  ==========================  ==========================================
 
-A text read in order (``models/ordered.py``) predicts its K tokens one after the other, -log p(x_σt | given, x_σ<t), and
-is weighed alike.
+P(K) is the prior's law of counts, so ``bound`` estimates eq 8 whatever law draws the masks: with u-PMLM's own,
+P = 1 / N, a text weighs N / K.
+
+A text read in order (``models/ordered.py``) predicts its K tokens one after the other, -log p(x_σt | given, x_σ<t). It
+is weighed alike, but under ``bound`` by N / E[K]: its tokens are then -log p(rest | given), each as much as any other,
+which varies far less than their mean does when K is small.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anyorder.errors import choose
+from anyorder.errors import AnyorderError, choose
+from anyorder.masking.priors import Prior, count_probabilities
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 from anyorder.models.ordered import OrderedStates
@@ -39,14 +45,47 @@ FIELDS = (
 NORMALISE = ("sequence", "token", "bound")
 
 
-def row_weights(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
-    """w_b for each row, [B]; a row with nothing masked weighs nothing."""
-    k = masked.sum(1).clamp(min=1).double()
-    if normalise == "sequence":
-        return 1.0 / k
+def row_weights(
+    masked: Tensor,
+    maskable: Tensor,
+    normalise: str,
+    prior: Prior,
+    in_order: Tensor | None = None,
+    orders: Prior | None = None,
+) -> Tensor:
+    """w_b for each text, [T]; one with nothing masked weighs nothing.
+
+    Args:
+        masked: [T, N] the tokens predicted.
+        maskable: [T, N] those that could have been.
+        normalise: One of ``NORMALISE``.
+        prior: The law that drew the counts.
+        in_order: [T] which texts are read in order; None: none of them.
+        orders: The law that drew the counts of those.
+    """
+    choose(normalise, NORMALISE, "normalisation")
+    k = masked.sum(1).double()
     if normalise == "token":
         return torch.ones_like(k)
-    return maskable.sum(1) / k
+    if normalise == "sequence":
+        return 1.0 / k.clamp(min=1)
+    out = torch.zeros_like(k)
+    for row, (count, n) in enumerate(zip(masked.sum(1).tolist(), maskable.sum(1).tolist(), strict=True)):
+        if count:
+            if orders is not None and in_order is not None and in_order[row]:
+                out[row] = n / (count_probabilities(orders, n) @ np.arange(n + 1))
+            else:
+                out[row] = 1.0 / (count * count_probabilities(prior, n)[count])
+    return out
+
+
+def check_reach(prior: Prior, name: str) -> None:
+    """Refuse a prior that hardly ever, or never, draws some counts: eq 8 sums over all of them."""
+    if count_probabilities(prior, 128)[1:].min() < 1e-6:
+        raise AnyorderError(
+            f"objective.normalise: bound needs masks of every size, which {name} does not draw: choose uniform, "
+            "uniform-count or root-count, or normalise by sequence or token"
+        )
 
 
 def normaliser(masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
@@ -166,11 +205,9 @@ class TokenLosses(nn.Module):
         return cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), target, self.smoothing)
 
 
-def weighted_sum(losses: Tensor, masked: Tensor, maskable: Tensor, normalise: str) -> Tensor:
-    """Σ_b w_b Σ_k loss: what, divided by the step's Z, is the objective."""
-    choose(normalise, NORMALISE, "normalisation")
-    row = masked.nonzero()[:, 0]
-    return (losses * row_weights(masked, maskable, normalise)[row].to(losses.dtype)).sum()
+def weighted_sum(losses: Tensor, masked: Tensor, weights: Tensor) -> Tensor:
+    """Σ_b w_b Σ_k loss: what, divided by the step's Z, is the objective. ``weights`` [T] of :func:`row_weights`."""
+    return (losses * weights[masked.nonzero()[:, 0]].to(losses)).sum()
 
 
 def mean_loss(batches: Iterable[dict[str, Tensor]], token_losses: Callable[[dict[str, Tensor]], Tensor]) -> Estimate:

@@ -62,9 +62,9 @@ class ObjectiveRecipe:
 
     # pmlm (any masked LM, BERT's own scheme included), causal (GPT), permutation (XLNet: the end of a random order)
     name: str = "pmlm"
-    prior: str = "uniform"  # uniform, uniform-count, fixed:0.15, beta:a,b, count:k, share:0.1667
+    prior: str = "uniform"  # uniform, uniform-count, root-count, fixed:0.15, beta:a,b, count:k, share:0.1667
     corruption: str = "mask"  # mask, or 80-10-10
-    normalise: str = "sequence"  # sequence (eq 6), token, bound
+    normalise: str = "sequence"  # sequence (eq 6), token, bound (eq 8, whatever the prior)
     stratified: bool = True  # spread mask counts evenly over consecutive texts
     ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
     ordered_from: int = 0  # ... from this step on

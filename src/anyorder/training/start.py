@@ -17,6 +17,7 @@ from anyorder.errors import AnyorderError
 from anyorder.files.disk import atomically
 from anyorder.models.build import build
 from anyorder.models.fit import max_length, readable
+from anyorder.models.hub import check_available
 from anyorder.models.load import Encoder, load_encoder, read_checkpoint
 from anyorder.models.pairs import PAIRS, LengthHead
 from anyorder.models.safe import check_shards
@@ -131,6 +132,7 @@ class Start:
     def _model(self) -> PreTrainedModel:
         given = self.checkpoint.path if self.checkpoint else self.recipe.init
         if given and not self.masked:
+            check_available(given)
             with readable(str(given)):
                 check_shards(str(given), str(given))
                 return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32, use_safetensors=True)

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from anyorder.models.fit import readable
+from anyorder.models.hub import check_available
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -70,5 +71,6 @@ def load_tokenizer(path: str | Path, trust_remote_code: bool = False) -> PreTrai
     """The tokenizer of a checkpoint folder or a Hugging Face name."""
     from transformers import AutoTokenizer
 
+    check_available(path)
     with readable(f"the tokenizer {path}"):
         return AutoTokenizer.from_pretrained(str(path), trust_remote_code=trust_remote_code)

@@ -215,11 +215,11 @@ class _Run:
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The weighted sum of losses; number, sum and squares of texts' means, in full and in order, and of lengths."""
-        predicted, maskable = batch["predicted"].to(self.device), batch["maskable"].to(self.device)
+        predicted = batch["predicted"].to(self.device)
         count = int(batch["predicted"].sum())
         losses, lengths = self._token_losses(self.losses, batch).tensor_split([count])
         # A question for a length is one more text.
-        loss = weighted_sum(losses, predicted, maskable, self.objective.normalise) + lengths.sum()
+        loss = weighted_sum(losses, predicted, batch["weight"].to(self.device)) + lengths.sum()
         if "in_order" not in batch and not len(lengths):
             return loss, torch.zeros(9, dtype=torch.float64)
         each = row_means(losses.detach().cpu(), batch["predicted"]).double()
