@@ -110,7 +110,7 @@ def test_the_cache_draws_what_full_passes_would(trained: dict[str, Path]) -> Non
 def test_kinds_are_told_apart(trained: dict[str, Path], tmp_path: Path) -> None:
     assert is_causal(trained["gpt"])
     assert not is_causal(trained["u-pmlm-a"])
-    with pytest.raises(AnyorderError, match="there is no (model|folder) .*nothing"):
+    with pytest.raises(AnyorderError, match=r"there is no (model|folder) .*nothing"):
         is_causal(tmp_path / "nothing")
 
 
