@@ -16,7 +16,7 @@ from anyorder.files.columns import rows as table_rows
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.metrics.translation import Scored, bootstrap, interval, scored
 from anyorder.stats import Interval
-from anyorder.studies.options import WAYS, two_columns
+from anyorder.studies.options.translation import WAYS, two_columns
 from anyorder.tasks.options import TranslateOptions
 from anyorder.tasks.translate import Translation, translate
 
