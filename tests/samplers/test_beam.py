@@ -76,6 +76,15 @@ def test_banned_tokens_are_passed_over_and_log_prob_stays_the_models_own():
     torch.testing.assert_close(found.log_prob, log_p, atol=1e-9, rtol=0)
 
 
+@pytest.mark.parametrize("branch", [1, 2])
+def test_where_nothing_is_possible_nothing_is_found(branch):
+    table = random_joint(generator(), 3, 3)
+    allowed = torch.ones(3, 3, dtype=torch.bool)
+    allowed[1] = False
+    text, free = torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.bool)
+    assert len(beam(table, text, free, allowed=allowed, branch=branch).tokens) == 0
+
+
 def test_branching_returns_every_completion_once():
     table = ising(chain_edges(5), 5, 1.0, field=0.3)
     found = beam(table, torch.zeros(5, dtype=torch.long), torch.ones(5, dtype=torch.bool), width=6, branch=3)

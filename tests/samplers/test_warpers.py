@@ -40,6 +40,13 @@ def test_draws_follow_the_warped_conditional(options, expected):
     assert ((drawn(**options) - expected).abs() <= 4 * (expected * (1 - expected) / 8000).sqrt()).all()
 
 
+@pytest.mark.parametrize("temperature", [1e-9, 1e-40, 5e-324])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_least_temperatures_are_greedy(temperature, dtype):
+    cold = warper(temperature=temperature)(torch.empty(1, 0), P.log().to(dtype)[None])
+    assert torch.softmax(cold, -1)[0].tolist() == [1, 0, 0, 0, 0]
+
+
 def test_typical_keeps_the_tokens_nearest_to_the_entropy():
     entropy = -(P * P.log()).sum()
     nearest = int((-P.log() - entropy).abs().argmin())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,31 +62,19 @@ def beam(
     free: Tensor,
     *,
     allowed: Tensor | None = None,
-    width: int = 16,
-    order: str | Sequence[int] | Tensor = "confidence",
-    branch: int = 1,
-    generator: torch.Generator | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Beam:
-    """The ``width`` most probable completions of one text, ``tokens`` and ``free`` [N]; see :func:`beams`.
+    """The most probable completions of one text.
 
     Args:
         conditionals: The model.
         tokens: [N] the text; what stands at free positions is ignored.
         free: [N] bool, the blanks.
         allowed: [N, V] bool, the tokens each position may take.
-        width: Hypotheses kept.
-        order: In which the blanks are filled.
-        branch: Blanks that each hypothesis tries next.
-        generator: For ``random``.
-        progress: Called with (blanks filled, blanks) after every step.
+        options: As of :func:`beams`.
     """
     rules = None if allowed is None else Rules(torch.arange(len(tokens))[None], allowed)
-    found = beams(
-        conditionals, tokens[None], free[None], rules=rules, width=width, order=order, branch=branch,
-        generator=generator, progress=progress,
-    )  # fmt: skip
-    return found[0]
+    return beams(conditionals, tokens[None], free[None], rules=rules, **options)[0]
 
 
 def beams(
@@ -297,9 +286,8 @@ def _filled(now: _Hypotheses, ways: _Candidates) -> _Hypotheses:
 
 def _once(now: _Hypotheses, keep: int) -> _Hypotheses:
     """Each distinct text once, with its best value; the first ``keep`` of them."""
-    _, group = torch.unique(torch.cat([now.text[:, None], now.tokens], 1), dim=0, return_inverse=True)
-    # Rows come best first, so the least row number of a group is its best.
-    row = torch.arange(len(group))
-    firsts = torch.full((int(group.max()) + 1,), len(group)).scatter_reduce(0, group, row, "amin").sort().values
+    # Rows come best first, so that the first of equal ones is the best.
+    _, index = np.unique(torch.cat([now.text[:, None], now.tokens], 1).numpy(), axis=0, return_index=True)
+    firsts = torch.from_numpy(np.sort(index))
     firsts = firsts[_turns(now.text[firsts]) < keep]
     return _Hypotheses(*(part[firsts] for part in now))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyorder.samplers.draw import Draw, Warper, ask, draw_from, first_among, masked_draw, place, uniforms
+from anyorder.samplers.draw import Draw, Warper, ask, draw_from, first_among, masked_draw, place, uniforms, warped
 from anyorder.samplers.gibbs import candidates
 from anyorder.samplers.singles import single_mask_log_probs
 from anyorder.types import Conditionals, Info, Randomness, Sampler
@@ -80,8 +80,7 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
         # A start of probability zero is left at the first chance; -inf - (-inf) would be NaN.
         log_alpha = torch.where(torch.isneginf(old), torch.inf, new - old + log_ratio)
         stays = (proposal == tokens).all(1)
-        accepted = filling | stays | (v[:, 0].log() < log_alpha)
-        accepted &= ~state.done
+        accepted = (filling | stays | (v[:, 0].log() < log_alpha)) & ~state.done
         after = MetropolisState(
             tokens=torch.where(accepted[:, None], proposal, tokens),
             free=free,
@@ -99,12 +98,9 @@ def metropolis(conditionals: Conditionals, *, warper: Warper | None = None) -> S
 
         def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
             draw = draw_from(log_q, u[rows], warper)
-            flat = log_q[:, 0]
-            scores = flat if warper is None else warper(flat.new_empty((len(flat), 0), dtype=torch.long), flat)
-            log_w = torch.log_softmax(scores.double(), -1)
-            x, x_new = held[rows], draw.tokens
-            ratio = log_w.gather(1, x) - log_w.gather(1, x_new)
-            return *draw, flat.gather(1, x).double(), ratio.squeeze(1)
+            log_w = torch.log_softmax(warped(log_q, warper)[:, 0].double(), -1)
+            ratio = log_w.gather(1, held[rows]) - log_w.gather(1, draw.tokens)
+            return *draw, log_q[:, 0].gather(1, held[rows]).double(), ratio.squeeze(1)
 
         masked = place(tokens, positions, conditionals.mask_id)
         (*parts, here, log_ratio), rows_sent = ask(conditionals, masked, positions, read)

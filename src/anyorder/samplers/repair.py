@@ -27,8 +27,8 @@ class Repaired(NamedTuple):
 
 
 def repeats(tokens: Tensor, free: Tensor) -> Tensor:
-    """[B, N] bool: free tokens that are equal to a neighbour that is free or given."""
-    equal = (tokens[:, 1:] == tokens[:, :-1]) & (free[:, 1:] | free[:, :-1])
+    """[B, N] bool: free tokens that are equal to a neighbour, free or given."""
+    equal = tokens[:, 1:] == tokens[:, :-1]
     none = torch.zeros_like(free[:, :1])
     return free & (torch.cat([none, equal], 1) | torch.cat([equal, none], 1))
 

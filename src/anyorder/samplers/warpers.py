@@ -10,6 +10,9 @@ from typing import Any, cast
 from anyorder.errors import AnyorderError
 from anyorder.samplers.draw import Warper
 
+# Log-probabilities divided by less leave float32's range, and their softmax is NaN. It is greedy already.
+_COLDEST = 1e-30
+
 
 def warper(
     *,
@@ -42,7 +45,7 @@ def warper(
 
     steps: list[Any] = []
     if temperature != 1:
-        steps.append(transformers.TemperatureLogitsWarper(float(temperature)))
+        steps.append(transformers.TemperatureLogitsWarper(max(float(temperature), _COLDEST)))
     if top_k is not None:
         steps.append(transformers.TopKLogitsWarper(top_k))
     if top_p is not None and top_p < 1:
