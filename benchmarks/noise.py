@@ -2,10 +2,11 @@
 
 python benchmarks/noise.py --data-dir FOLDER [--recipe recipes/bundled.yaml] [--init MODEL] [--batches 24] [--json]
 
-Noise is E|g|² of a batch, signal an unbiased estimate of |E g|² from all pairs of batches, both over the hidden
-matrices. Ways differ in the scale of their gradients, which Muon and AdamW divide out, so compare noise over signal.
-`counts` is E|g_K|² of the mean loss over K masked tokens of one whole row, which falls like 1 / K. FOLDER holds the
-files of docs/data.md.
+Noise is E|g|² of a batch, signal |E g|², estimated without bias from all pairs of batches, both over the hidden
+matrices and with their standard errors. Two laws of masks with `bound` have the same E g, so that their noise compares
+as it is; ways to weigh texts differ in the scale of their gradients, which Muon and AdamW divide out, so compare noise
+over signal. `counts` is E|g_K|² of the mean loss over K masked tokens of one whole row. FOLDER holds the files of
+docs/data.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ROWS = 16
 
 def gradients(recipe: Recipe, data_dir: Path, batches: int, rows: int) -> torch.Tensor:
     """One gradient per batch of ``rows`` rows, [batches, P]."""
-    run = _Run(recipe, False, data_dir, 0, 1, True)
+    run = _Run(recipe, data_dir)
     matrices = [p for name, p in run.model.named_parameters() if p.ndim == 2 and ".layers." in name]
     found = []
     for i in range(batches):
@@ -45,9 +46,16 @@ def gradients(recipe: Recipe, data_dir: Path, batches: int, rows: int) -> torch.
     return torch.stack(found)
 
 
-def noise_and_signal(each: torch.Tensor) -> tuple[float, float]:
-    n, squares = len(each), float((each**2).sum())
-    return squares / n, (float((each.sum(0) ** 2).sum()) - squares) / (n * (n - 1))
+def noise_and_signal(each: torch.Tensor) -> dict[str, list[float]]:
+    """(value, standard error) of E|g|² and of |E g|², a U-statistic over pairs, from gradients [n, P]."""
+    n, products = len(each), each @ each.T
+    squares = products.diagonal()
+    others = (products.sum(1) - squares) / (n - 1)  # with g_i held fixed, the mean over its pairs
+    error = n**-0.5
+    return {
+        "noise": [float(squares.mean()), float(squares.std() * error)],
+        "signal": [float(others.mean()), float(2 * others.std() * error)],
+    }
 
 
 def main() -> None:
@@ -66,21 +74,21 @@ def main() -> None:
 
         for prior, normalise, ordered in WAYS:
             chosen = (f"objective.prior={prior}", f"objective.normalise={normalise}", f"objective.ordered={ordered}")
-            noise, signal = noise_and_signal(gradients(recipe(*chosen), given.data_dir, given.batches, ROWS))
-            rows.append({"prior": prior, "normalise": normalise, "ordered": ordered, "noise": noise, "signal": signal})
+            found = noise_and_signal(gradients(recipe(*chosen), given.data_dir, given.batches, ROWS))
+            rows.append({"prior": prior, "normalise": normalise, "ordered": ordered, **found})
         for count in COUNTS:
             chosen = (f"objective.prior=count:{count}", "objective.normalise=sequence", "objective.ordered=0")
-            noise, _ = noise_and_signal(gradients(recipe(*chosen), given.data_dir, 2 * given.batches, 1))
-            rows.append({"count": count, "noise": noise})
+            found = noise_and_signal(gradients(recipe(*chosen), given.data_dir, 2 * given.batches, 1))
+            rows.append({"count": count, "noise": found["noise"]})
     if given.json:
         print(json.dumps({"rows": rows, "machine": machine()}))
         return
     for row in rows:
-        print(
-            "  ".join(
-                f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()
-            )
-        )
+        print("  ".join(f"{key} {_shown(value)}" for key, value in row.items()))
+
+
+def _shown(value: object) -> str:
+    return "{:.3g} ± {:.2g}".format(*value) if isinstance(value, list) else str(value)
 
 
 if __name__ == "__main__":
