@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from anyorder.conditionals import random_joint
+from anyorder.errors import AnyorderError
 from anyorder.joints.compatibility import compatibility, cross_ratios
 from joints.known_tables import Pair, conditionals_of, incompatible
 
@@ -16,6 +17,12 @@ def test_a_joint_passes():
     assert found.max < 1e-9
     assert found.residual < 1e-9
     assert (found.tokens, found.rectangles) == (4, 36)
+
+
+def test_a_single_token_has_no_rectangle():
+    world = random_joint(torch.Generator().manual_seed(0), 3, 2)
+    with pytest.raises(AnyorderError, match="at least two"):
+        compatibility(world, torch.tensor([0, 0]), 0, 1, allowed=torch.tensor([True, False, False]))
 
 
 def test_contradicting_conditionals_fail():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import random_joint
+from anyorder.conditionals import Table, random_joint
 from anyorder.errors import AnyorderError
 from anyorder.joints import METHODS, arnold_gokhale, derive, hcb, many, many_tables, mrf, pair_tables
 from anyorder.joints.many import ManyTables, many_hcb, many_mrf, many_mrf_logit, many_product
@@ -48,6 +48,14 @@ def test_compatible_conditionals_give_their_joint(vocab_size, k):
     marginals = [p.sum([s for s in range(k) if s != t]) for t in range(k)]
     torch.testing.assert_close(outer.sum(list(range(1, k))), marginals[0])
     assert (outer - p).abs().max() > 1e-3
+
+
+def test_zeros_in_the_tables():
+    p = torch.tensor([[[2.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 0.0]]], dtype=torch.float64)
+    tables = many_tables(Table(p.log()), torch.zeros(3, dtype=torch.long), [0, 1, 2])
+    torch.testing.assert_close(many_hcb(tables, [0, 0, 0]).log_p.exp(), p / p.sum(), atol=1e-9, rtol=0)
+    with pytest.raises(AnyorderError, match="pivot"):
+        many_hcb(tables, [1, 1, 1])
 
 
 def test_two_positions_are_the_pairwise_constructions():

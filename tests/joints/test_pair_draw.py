@@ -70,6 +70,15 @@ def test_tokens_that_are_not_allowed_are_never_drawn():
     assert total_variation(draws, (p / p.sum()).log()) < 0.03
 
 
+def test_likely_tokens_that_never_go_together_are_drawn_as_if_independent():
+    """The two likeliest of each position exclude each other: a support of two holds no possible pair."""
+    p = torch.zeros(10, 10, dtype=torch.float64)
+    p[:2, 2:] = p[2:, :2] = 1 / 32
+    world = Pair(p)
+    draws = drawn(world, 2, 10_000, 1, pair_draw=pair_draw(world, support=2))
+    assert total_variation(draws, (p.sum(1)[:, None] * p.sum(0)).log()) < 0.06
+
+
 def test_the_same_noise_gives_the_same_tokens():
     world = ising(chain_edges(4), 4, coupling=0.5)
     options = {"steps": 2, "pair_draw": pair_draw(world)}
@@ -77,15 +86,15 @@ def test_the_same_noise_gives_the_same_tokens():
 
 
 @pytest.mark.parametrize(
-    ("positions", "reach", "expected"),
+    ("positions", "expected"),
     [
-        ([[3, 4, 5]], 1, [(0, 0, 1)]),
-        ([[5, 4, 9, 8]], 1, [(0, 1, 0), (0, 3, 2)]),
-        ([[1, 2, 3, 4]], 1, [(0, 0, 1), (0, 2, 3)]),
-        ([[1, 3, -1], [7, -1, -1]], 1, []),
-        ([[1, 3, -1], [7, -1, 8]], 2, [(0, 0, 1), (1, 0, 2)]),
+        ([[3, 4, 5]], [(0, 0, 1)]),
+        ([[5, 4, 9, 8]], [(0, 1, 0), (0, 3, 2)]),
+        ([[1, 2, 3, 4]], [(0, 0, 1), (0, 2, 3)]),
+        ([[1, 3, -1], [7, -1, -1]], []),
+        ([[1, 3, -1], [7, -1, 8]], [(1, 0, 2)]),
     ],
 )
-def test_which_positions_are_coupled(positions, reach, expected):
-    row, left, right = _couples(torch.tensor(positions), reach)
+def test_which_positions_are_coupled(positions, expected):
+    row, left, right = _couples(torch.tensor(positions))
     assert list(zip(row.tolist(), left.tolist(), right.tolist(), strict=True)) == expected

@@ -66,6 +66,17 @@ def test_it_is_a_distribution_and_the_contract_holds():
     assert all(value == pytest.approx(float(p[a, b])) for a, b, value in best)
 
 
+def test_the_best_pairs_may_be_two_tokens_outside_the_support():
+    """The likeliest tokens of either position go with many others, those after them with each other alone."""
+    p = torch.zeros(50, 50, dtype=torch.float64)
+    p[:4, 6:], p[6:, :4], p[4:6, 4:6], p[6:, 6:] = 0.36 / 176, 0.36 / 176, 0.16 / 4, 0.12 / 44**2
+    q = adaptive_joint(Pair(p), TEXT, 0, 1, tail=0.3, start=4)
+    assert [ids.tolist() for ids in q.support] == [[0, 1, 2, 3]] * 2
+    best = q.top(3)
+    assert {(a, b) for a, b, _ in best} < {(4, 4), (4, 5), (5, 4), (5, 5)}
+    assert [x[2] for x in best] == pytest.approx(q.rows(ALL).exp().flatten().topk(3).values.tolist())
+
+
 def test_the_certificate_is_honest():
     """The error of κ lies within the stated 95 % interval about that often, over many worlds."""
     within, runs = 0, 50

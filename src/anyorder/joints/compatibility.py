@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anyorder.errors import AnyorderError
 from anyorder.joints.arnold_gokhale import arnold_gokhale
 from anyorder.joints.measures import divergences
 from anyorder.joints.passes import conditional_rows
@@ -78,6 +79,8 @@ def compatibility(
     """
     check_pair(len(tokens), a, b)
     v = conditionals.vocab_size if allowed is None else int(allowed.sum())
+    if v < 2:
+        raise AnyorderError("a single token agrees with itself: allow at least two")
     k = v if top is None else max(2, min(top, v))
     log_a, log_b = masked_marginals(conditionals, tokens, a, b)
     if allowed is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -24,11 +26,7 @@ class Hcb(PairJoint):
         self.pivot = pivot
         self._ab = a_given_b.T  # [a, b]
         h = b_given_a[pivot[0]].double() - self._ab[pivot[0]].double()
-        if not torch.isfinite(h).any() or torch.isnan(h).any() or torch.isposinf(h).any():
-            raise AnyorderError(
-                f"the pivot {pivot} has probability zero given some token, so HCB is undefined there: "
-                "give a pivot that is possible in every context"
-            )
+        check_pivot(h, pivot)
         self._h = h
         log_a, log_b = log_sums(self.rows, self.vocab_size)
         log_z = torch.logsumexp(log_b, 0)
@@ -46,6 +44,15 @@ class Hcb(PairJoint):
     def column(self, b: int) -> Tensor:
         """log p(·, b), [V]."""
         return self._ab[:, b] + self._h[b].to(self._ab.dtype)
+
+
+def check_pivot(log_ratio: Tensor, pivot: Sequence[int]) -> None:
+    """Refuse a pivot by whose zero probability ``log_ratio``, some factor of eq 3, would be divided."""
+    if not torch.isfinite(log_ratio).any() or bool((log_ratio.isnan() | log_ratio.isposinf()).any()):
+        raise AnyorderError(
+            f"the pivot {tuple(pivot)} has probability zero given some token, so HCB is undefined there: "
+            "give a pivot that is possible in every context"
+        )
 
 
 def hcb(log_a_given_b: Tensor, log_b_given_a: Tensor, *, pivot: tuple[int, int] | None = None) -> Hcb:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from anyorder.errors import AnyorderError
 from anyorder.joints.fixed_point import fixed_point
+from anyorder.joints.hcb import check_pivot
 from anyorder.joints.many_joint import ManyJoint
 from anyorder.joints.passes import NO_LOGITS, conditional_rows
 from anyorder.types import Conditionals
@@ -140,10 +141,11 @@ def many_hcb(tables: ManyTables, pivot: Sequence[int] | None = None) -> ManyJoin
         for s in range(t):
             given = given.select(s, at[s]).unsqueeze(s)
         log_p = log_p + given - given.select(t, at[t]).unsqueeze(t)
+    check_pivot(log_p, at)
     return ManyJoint.of(tables, log_p)
 
 
-def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 1000) -> ManyJoint:
+def many(tables: ManyTables, *, max_iterations: int = 1000) -> ManyJoint:
     """Arnold–Gokhale for k positions: μ(w) ∝ Σ_t q_t(w_t | w_-t) / Σ_t 1/μ_-t(w_-t).
 
     The same argument as for a pair: with C(w) = Σ_t q_t(w_t | w_-t), eq 4 is -Σ C log μ + Σ_t Σ log μ_-t, convex in
@@ -152,7 +154,6 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
 
     Args:
         tables: from :func:`many_tables`.
-        tolerance: total variation of those marginals between two steps at which to stop.
         max_iterations: steps at most; ``converged`` of the joint says whether they were enough.
     """
     k = len(tables.support)
@@ -167,7 +168,7 @@ def many(tables: ManyTables, *, tolerance: float = 1e-12, max_iterations: int = 
         mu = mu / mu.sum()
         return torch.cat([mu.sum(t, keepdim=True).flatten() for t in range(k)])
 
-    found = fixed_point(step, sizes, tolerance=tolerance, max_iterations=max_iterations)
+    found = fixed_point(step, sizes, tolerance=1e-12, max_iterations=max_iterations)
     joint = ManyJoint.of(tables, mu.log())
     return replace(joint, iterations=found.iterations, change=found.change, converged=found.converged)
 

@@ -108,7 +108,9 @@ class SupportJoint(PairJoint):
     def top(self, k: int) -> list[tuple[int, int, float]]:
         """The k most probable pairs, from the best of every region rather than from all V² cells."""
         every = torch.arange(self.vocab_size)
-        best_a, best_b = (m.topk(min(k, len(m))).indices for m in self._masked)
+        # IV is a product, so its best pairs are made of the best tokens outside the support.
+        outside = (m.index_fill(0, ids, -torch.inf) for m, ids in zip(self._masked, self.support, strict=True))
+        best_a, best_b = (m.topk(min(k, len(m))).indices for m in outside)
         blocks = [(self.support[0], every), (every, self.support[1]), (best_a, best_b)]
         found: dict[tuple[int, int], float] = {}
         for a, b in blocks:
