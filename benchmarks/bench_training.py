@@ -77,7 +77,7 @@ def ours(texts, steps, folder, job):
             "optim": {"steps": steps, "batch": BATCH, "micro_batch": BATCH},
         }
     )
-    run = _Run(recipe, False, None, rank=0, world=1, quiet=True)
+    run = _Run(recipe, None)
     run.train_blocks = Blocks(np.concatenate(texts), np.arange(len(texts) + 1) * LENGTH)
     return run
 

@@ -23,7 +23,7 @@ def same(a, b):
 
 def gradients(recipe, corpus):
     """Gradients of the first step, before any optimiser touches them."""
-    run = _Run(recipe, False, corpus, rank=0, world=1, quiet=True)
+    run = _Run(recipe, corpus)
     run.model.double()  # so that only a wrong weight, not rounding, can tell the two apart
     found = {}
 

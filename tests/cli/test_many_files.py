@@ -67,12 +67,11 @@ def test_a_table_holds_what_the_lines_say(command: str, tmp_path: Path) -> None:
 
 def test_a_translation_fits_its_table_too(tmp_path: Path) -> None:
     """Its model is another one; its fields are those of its lines."""
-    from anyorder.show.answers import ANSWERING
-    from anyorder.show.translations import to_json
+    from anyorder.show.answers import ANSWERING, translation_line
     from anyorder.tasks.translate import Translation
 
     one = Translation("ein Hund", "a dog", (3, 4), -1.5, -0.5, 2, ("_ _", "a dog"), ("dog",))
-    assert list(json.loads(to_json(one))) == list(ANSWERING["translate"].fields)
+    assert list(json.loads(translation_line(one))) == list(ANSWERING["translate"].fields)
 
 
 def test_plain_text_out_is_the_best_answer_per_line(tmp_path: Path) -> None:

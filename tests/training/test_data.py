@@ -23,12 +23,8 @@ def tokenizer(corpus):
 
 def test_tokenizer_is_cased_and_complete(tokenizer):
     assert len(tokenizer) <= 120
-    assert [tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id] == [
-        0,
-        2,
-        3,
-        4,
-    ]
+    special = ("pad", "unk", "cls", "sep", "mask")
+    assert [getattr(tokenizer, f"{name}_token_id") for name in special] == [0, 1, 2, 3, 4]
     ids = tokenizer("The old man saw the sea.")["input_ids"]
     assert ids[0] == 2
     assert ids[-1] == 3

@@ -24,7 +24,7 @@ def readings(folder):
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.7, 1.0])
 def test_which_texts_are_read_in_order_is_known_from_their_number(recipe_file, corpus, share):
-    run = _Run(load_recipe(recipe_file()), False, corpus, rank=0, world=1, quiet=True)
+    run = _Run(load_recipe(recipe_file()), corpus)
     whole = run.batches.training(range(40), share)
     if not share:
         assert "turn" not in whole
@@ -64,7 +64,7 @@ def test_counts_and_orders_are_uniform():
 @pytest.mark.parametrize("kind", ["bert", "relative", "modernbert"])
 def test_a_packed_text_reads_only_itself(recipe_file, corpus, kind):
     path = recipe_file(model={"kind": kind, "dropout": 0.0}, objective=HALF, data={"pack": True, "unit": "line"})
-    run = _Run(load_recipe(path), False, corpus, rank=0, world=1, quiet=True)
+    run = _Run(load_recipe(path), corpus)
     run.model.double().eval()
     whole = run.batches.training(range(6), 0.5)
     assert whole["in_order"].any()
@@ -159,7 +159,7 @@ def test_a_run_can_take_to_it_near_its_end(recipe_file, corpus, tmp_path):
             return super()._step(step)
 
     with pytest.raises(Stop):
-        Half(plain, False, corpus, 0, 1, True).loop()  # its last checkpoint is that of step 6
+        Half(plain, corpus).loop()  # its last checkpoint is that of step 6
     with pytest.raises(AnyorderError, match=r"objective\.ordered: 0\.0 -> 0\.5"):
         train(load_recipe(path, [later[0], "objective.ordered_from=5"]), resume=True, data_dir=corpus, quiet=True)
     resumed = train(load_recipe(path, later), resume=True, data_dir=corpus, quiet=True)

@@ -16,7 +16,6 @@ from anyorder.errors import AnyorderError
 from anyorder.files.disk import only_writer
 from anyorder.masking import Masker, UniformCount
 from anyorder.models.build import build
-from anyorder.training import checkpoint
 from anyorder.training.optim import build_optimizers
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import OptimRecipe, load_recipe
@@ -177,8 +176,7 @@ def test_it_learns_and_says_so(recipe_file, corpus):
     ids=["gpt-muon", "u-PMLM-R", "modernbert-muon", "bert-lamb", "padded-lines"],
 )
 def test_every_kind_of_run(recipe_file, corpus, changes):
-    changes.setdefault("optim", {})["steps"] = 3
-    final = train(load_recipe(recipe_file(**changes)), data_dir=corpus, quiet=True)
+    final = train(load_recipe(recipe_file(**changes), ["optim.steps=3"]), data_dir=corpus, quiet=True)
     assert (final / "model.safetensors").exists()
     assert (final / "recipe.json").exists()
 
@@ -228,7 +226,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(recipe_file, corpus, monkey
     recipe = load_recipe(path)
     with pytest.raises(AnyorderError, match="is the disk full"):
         train(recipe, data_dir=corpus, quiet=True)
-    folder = checkpoint.Path(recipe.output) / "checkpoints"
+    folder = Path(recipe.output) / "checkpoints"
     assert [p.name for p in folder.iterdir()] == ["step-00000003"]
     monkeypatch.setattr(torch, "save", save)
     assert train(recipe, resume=True, data_dir=corpus, quiet=True).exists()
@@ -281,7 +279,7 @@ def test_readings_are_cut_not_written_anew(recipe_file, tmp_path):
     path = tmp_path / "metrics.jsonl"
     for torn in (b'{"step": 3', b"\xff\n", b"3\n", b'{"step": 9}\n'):
         path.write_bytes(b'{"step": 1, "tokens": 5}\n{"step": 2, "tokens": 7}\n' + torn + b'{"step": 2}\n')
-        with Meter(path, load_recipe(recipe_file()), 3, 0, True) as meter:
+        with Meter(path, load_recipe(recipe_file()), 3, active=True, quiet=True) as meter:
             assert meter.tokens == 7
         assert path.read_bytes() == b'{"step": 1, "tokens": 5}\n{"step": 2, "tokens": 7}\n'
 
@@ -370,7 +368,7 @@ def test_xlnet_learns_along_orders_and_resumes(recipe_file, corpus, tmp_path):
 
 def test_validation_is_the_mean_of_a_plain_loop(recipe_file, corpus):
     """Eq 6 with one fixed mask per held-out text, worked out text by text with transformers' own forward."""
-    run = _Run(load_recipe(recipe_file()), False, corpus, rank=0, world=1, quiet=True)
+    run = _Run(load_recipe(recipe_file()), corpus)
     found, _ = run.evaluate()
     masker = Masker(UniformCount(), run.batches.masker.mask_id, 120, run.batches.masker.special_ids, seed=1)
     means = []

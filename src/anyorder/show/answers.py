@@ -7,7 +7,7 @@ Every line of JSON holds the input as ``text``. Nothing heavy is imported before
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,13 @@ from anyorder.files.journal import Form
 from anyorder.files.tables import check_arrow, column_texts, write_table
 from anyorder.options import Options
 from anyorder.show.printable import printable
+from anyorder.show.scores import DIGITS, Tsv
+from anyorder.stats import to_json
 from anyorder.tasks.options import FillOptions, GenerateOptions, ScoreOptions, TranslateOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
+    from anyorder.tasks.translate import Translation
 
 Tell = Callable[[int], None]
 
@@ -38,8 +41,8 @@ class Answering:
     """How a task answers many texts.
 
     Attributes:
-        doing: what is done, for a bar.
-        options: what a user may say to it.
+        doing: what is done, for a progress bar.
+        options: what a user may set.
         answer: (model, texts, options, number of the first text, lines of TSV, tell) -> their lines.
         plain: the answer to one text as a text, from its line; None if it is a number.
         fields: what a line holds, as :func:`anyorder.files.tables.columns` reads it.
@@ -53,35 +56,53 @@ class Answering:
 
 
 def _score(lm: MaskedLM, texts: list[str], options: ScoreOptions, first: int, tsv: bool, tell: Tell) -> Answers:
-    from anyorder.show.scores import Tsv, to_json
     from anyorder.tasks.score import score
 
     scores = score(lm, texts, options, first=first, progress=tell)
-    lines = list(map(Tsv(options).line if tsv else to_json, scores))
+    lines = [Tsv(options).line(one) if tsv else _line(one.to_dict()) for one in scores]
     return Answers(lines, sum(one.windows > 1 for one in scores))
 
 
 def _fill(lm: MaskedLM, texts: list[str], options: FillOptions, first: int, *_: Any) -> Answers:
-    from anyorder.show.completions import to_json
     from anyorder.tasks.fill import fill
 
-    found = fill(lm, texts, options, first=first)
-    return Answers([to_json(text, best) for text, best in zip(texts, found, strict=True)])
+    return _several("completions", texts, fill(lm, texts, options, first=first))
 
 
 def _generate(lm: MaskedLM, texts: list[str], options: GenerateOptions, first: int, *_: Any) -> Answers:
-    from anyorder.show.generations import to_json
     from anyorder.tasks.generate import generate
 
-    found = generate(lm, texts, options, first=first)
-    return Answers([to_json(text, several) for text, several in zip(texts, found, strict=True)])
+    return _several("generations", texts, generate(lm, texts, options, first=first))
 
 
 def _translate(lm: MaskedLM, texts: list[str], options: TranslateOptions, first: int, *_: Any) -> Answers:
-    from anyorder.show.translations import to_json
     from anyorder.tasks.translate import translate
 
-    return Answers([to_json(one) for one in translate(lm, texts, options, first)])
+    return Answers([translation_line(one) for one in translate(lm, texts, options, first)])
+
+
+def translation_line(one: Translation) -> str:
+    """A line of JSON: the source is the ``text``, as in all files of results."""
+    found = one.to_dict()
+    return _line({"text": found.pop("source"), "translation": found.pop("text"), **found})
+
+
+def _several(name: str, texts: list[str], found: Sequence[Sequence[Any]]) -> Answers:
+    """A line for each text with its answers, best first, as ``name``."""
+    rows = zip(texts, found, strict=True)
+    return Answers([_line({"text": text, name: [one.to_dict() for one in several]}) for text, several in rows])
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(_rounded(to_json(row)), ensure_ascii=False)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def _best(name: str, row: dict[str, Any]) -> str:
@@ -127,12 +148,12 @@ def form_of(task: str, path: Path | None) -> Form | None:
             lambda lines, result: write_table(lines, result, answering(task).fields),
             lambda result: column_texts(str(result), "text"),
         )
-    plain = answering(task).plain
     if suffix != ".txt":
         return None
+    plain = answering(task).plain
     if plain is None:
         raise AnyorderError(f"{task} answers with numbers: name the output .tsv, .jsonl or .parquet")
-    return Form(partial(_write_texts, plain), _unsaid)
+    return Form(partial(_write_texts, plain), _unknown)
 
 
 def _write_texts(plain: Callable[[dict[str, Any]], str], lines: Path, result: Path) -> None:
@@ -143,7 +164,7 @@ def _write_texts(plain: Callable[[dict[str, Any]], str], lines: Path, result: Pa
     draft.replace(result)
 
 
-def _unsaid(result: Path) -> Iterator[None]:
+def _unknown(result: Path) -> Iterator[None]:
     """A file of texts does not say what they answer, only how many there are."""
     with result.open(encoding="utf-8", newline="\n") as file:
         for _ in file:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyorder.show.figure import FONT, new_figure, plain_log, save_figure
+from anyorder.show.printable import markdown_table
 from anyorder.show.printable import table as new_table
 
 if TYPE_CHECKING:
@@ -21,11 +22,7 @@ COLUMNS = ("model", "sampler", "steps", "seconds", "passes", "perplexity", "entr
 
 def generation_markdown(rows: Sequence[Quality]) -> str:
     """A Markdown table."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    for row in rows:
-        cells = [_cell(getattr(row, column)) for column in COLUMNS]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return markdown_table(COLUMNS, [[_cell(getattr(row, column)) for column in COLUMNS] for row in rows])
 
 
 def _cell(value: Any) -> str:

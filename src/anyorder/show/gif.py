@@ -53,7 +53,7 @@ def animated_gif(recording: Recording) -> bytes:
         fresh = {one.position for one in recording.steps[number - 1]} if number else set()
         for position, (place, token) in enumerate(zip(places, states[number], strict=True)):
             _draw_token(draw, place, token, position in fresh, font, colours)
-        _draw_foot(draw, bottom, number, len(states) - 1, small, colours)
+        _draw_footer(draw, bottom, number, len(states) - 1, small, colours)
         return image
 
     # One palette for all frames: colours that differ from frame to frame flicker. The last frame has the most of them.
@@ -131,7 +131,7 @@ def _draw_token(
     draw.text((x, y + height - 9), _line(token.text), font=font, fill=colours["ink"], anchor="ls")
 
 
-def _draw_foot(
+def _draw_footer(
     draw: ImageDraw.ImageDraw, top: int, step: int, steps: int, font: ImageFont.FreeTypeFont, colours: dict[str, str]
 ) -> None:
     """A line for how far it is, the colours, and the step."""

@@ -86,9 +86,9 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
             errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else math.nan)
         colour = COLOURS.get(method)
         axis.errorbar(distances, means, errors, fmt="o", ms=3, label=method, color=colour)
-        # A line through a single example would show its noise as if it were a course.
-        course = [mean if count > 1 else math.nan for mean, count in zip(means, counts, strict=True)]
-        axis.plot(distances, course, lw=1.2, color=colour)
+        # A line through a single example would show its noise as if it were a trend.
+        trend = [mean if count > 1 else math.nan for mean, count in zip(means, counts, strict=True)]
+        axis.plot(distances, trend, lw=1.2, color=colour)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bars.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel(LABELS[kind])

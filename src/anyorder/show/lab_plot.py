@@ -39,7 +39,7 @@ def plot_efficiency(rows: list[EfficiencyRow], path: Path) -> None:
     figure, (one, all_masks) = new_figure(columns=2)
     known = [row for row in rows if row.exact is not None]
     couplings = sorted({row.coupling for row in known})
-    names = [f"{r.masks}" if len(couplings) == 1 else f"{r.masks} @{r.coupling:g}" for r in known]
+    names = [r.masks if len(couplings) == 1 else f"{r.masks} @{r.coupling:g}" for r in known]
     for ax, theory, experiment in (
         (one, [r.exact.ratio for r in known if r.exact], [r.simulated for r in known]),
         (all_masks, [r.exact.averaged_ratio for r in known if r.exact], [r.simulated_averaged for r in known]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -53,7 +52,8 @@ def show_efficiency(rows: list[EfficiencyRow]) -> None:
             table.add_row(name, "∞", "", "∞", "", "∞", "")
             continue
         missing = "none" if row.remark else ""
-        fits = [missing if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in _both(row)]
+        both = (row.simulated, row.simulated_averaged)
+        fits = [missing if s is None else f"{s.ratio:.2f} ± {s.standard_error:.2f}" for s in both]
         exact = row.exact
         # Theorem 1 is about the block loss: the token loss has no such bound.
         bound = f"{row.poincare:.4g}" if row.loss == "block" else ""
@@ -63,10 +63,6 @@ def show_efficiency(rows: list[EfficiencyRow]) -> None:
     Console().print(table)
     for remark in dict.fromkeys(row.remark for row in rows if row.exact and row.remark):
         Console(stderr=True).print(f"none: {remark}", highlight=False)
-
-
-def _both(row: EfficiencyRow) -> tuple[Any, Any]:
-    return row.simulated, row.simulated_averaged
 
 
 def show_parallel(rows: list[ParallelRow], toy: list[Stutter]) -> None:

@@ -20,9 +20,8 @@ export function shade(logProb) {
  * @param {number} p @returns {string} */
 export function percent(p) {
   const value = 100 * p;
-  if (value === 0) return "0 %";
-  if (value > 0 && value < 0.001) return "<0.001 %";
-  return `${value >= 9.95 ? value.toFixed(0) : value.toPrecision(2)} %`;
+  const number = value === 0 ? "0" : value < 0.001 ? "<0.001" : value >= 9.95 ? value.toFixed(0) : value.toPrecision(2);
+  return `${number}\u00a0%`; // one word: no line ends before the sign
 }
 
 /** The text after `step` steps, null where nothing stands, and what the last of them drew.

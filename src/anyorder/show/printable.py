@@ -1,9 +1,9 @@
-"""Text and tables for a terminal: nothing that moves its cursor, and no number cut in two."""
+"""Text and tables for a terminal, where nothing moves the cursor and no number is cut in two; tables for a page."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,3 +32,8 @@ def table(words: Sequence[str], numbers: Sequence[str], title: str | None = None
     for name in numbers:
         made.add_column(name, justify="right", no_wrap=True)
     return made
+
+
+def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown: the names of its columns, and its cells."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *rows))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from anyorder.stats import Record
 from anyorder.tasks.options import SAID, GenerateOptions
 from anyorder.tasks.samplers import options_of
 
@@ -36,7 +37,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recording(Record):
     """A text and how it came about.
 
     Attributes:
@@ -54,10 +55,6 @@ class Recording:
     breaks: tuple[int, ...] = ()
     title: str = ""
     note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
 
     def states(self) -> list[list[Drawn | None]]:
         """The text before the first step and after each one; None where nothing stands."""

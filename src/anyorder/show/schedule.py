@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anyorder.metrics.schedules import SCHEDULES
 from anyorder.show.figure import FONT, new_figure, save_figure
 from anyorder.show.printable import table as new_table
+from anyorder.stats import Z95
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +39,7 @@ def curve_table(curve: Curve) -> Table:
 def plot_schedule(curve: Curve, rows: Sequence[Price], path: Path) -> None:
     """The curve with its 95 % intervals, and the price of each schedule against the number of steps."""
     figure, (left, right) = new_figure(columns=2)
-    bars = [1.96 * error for error in curve.standard_error]
+    bars = [Z95 * error for error in curve.standard_error]
     left.errorbar([100 * share for share in curve.visible], curve.loss, yerr=bars, marker="o", ms=3, lw=1.2, capsize=2)
     left.set(xlabel="visible tokens, %", ylabel="loss of a hidden token, nats", ylim=(0, None))
     for name in reversed(SCHEDULES):  # the optimum last and dashed: where the curve is straight it lies on linear's

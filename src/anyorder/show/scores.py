@@ -1,26 +1,19 @@
-"""Scores as lines of JSONL or TSV."""
+"""Scores as lines of TSV."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from anyorder.tasks.options import ScoreOptions
-from anyorder.tasks.score import Score
+
+if TYPE_CHECKING:
+    from anyorder.tasks.score import Score
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"} | {
     chr(n): f"\\x{n:02x}" for n in (*range(9), 11, 12, *range(14, 32), *range(127, 160))
 })  # fmt: skip
-_DIGITS = 6  # decimals; float32 models have no more to say
-
-
-def to_json(score: Score) -> str:
-    """One line of JSONL."""
-    row = score.to_dict()
-    row["log_prob"], row["standard_error"] = round(score.log_prob, _DIGITS), round(score.standard_error, _DIGITS)
-    for term in row.get("per_token", []):
-        term["log_prob"] = round(term["log_prob"], _DIGITS)
-    return json.dumps(row, ensure_ascii=False, allow_nan=False)
+DIGITS = 6  # decimals in files of results; float32 models have no more to say
 
 
 @dataclass(frozen=True)
@@ -38,9 +31,9 @@ class Tsv:
 
     def line(self, score: Score) -> str:
         """One score."""
-        cells = [f"{score.log_prob:.{_DIGITS}f}", str(score.tokens), score.text.translate(_ESCAPES)]
+        cells = [f"{score.log_prob:.{DIGITS}f}", str(score.tokens), score.text.translate(_ESCAPES)]
         if self.options.estimated:
-            cells.insert(1, f"{score.standard_error:.{_DIGITS}f}")
+            cells.insert(1, f"{score.standard_error:.{DIGITS}f}")
         if score.per_token is not None:
             cells.append(" ".join(f"{token.translate(_ESCAPES)}:{value:.4f}" for token, value in score.per_token))
         return "\t".join(cells)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anyorder.show.figure import FONT, new_figure, save_figure
+from anyorder.show.printable import markdown_table
 from anyorder.studies.translation import BASELINE, Quality
 
 HEADINGS = ("way", "steps", "lengths", "BLEU", "chrF", "ahead", "stutter %", "ms")
@@ -16,14 +17,8 @@ def cells(row: Quality) -> tuple[str, ...]:
     """A row of the table."""
     steps = "all" if row.steps is None else str(row.steps)  # one per token
     ahead = "" if row.way == BASELINE else f"{row.ahead:.1f}"
-    figures = (
-        f"{row.bleu:.1f}",
-        f"{row.chrf.value:.1f}",
-        ahead,
-        f"{100 * row.stutter:.2f}",
-        f"{1000 * row.seconds:.0f}",
-    )
-    return (row.way, steps, str(row.lengths), *figures)
+    quality = (f"{row.bleu:.1f}", f"{row.chrf.value:.1f}", ahead, f"{100 * row.stutter:.2f}")
+    return (row.way, steps, str(row.lengths), *quality, f"{1000 * row.seconds:.0f}")
 
 
 def translation_table(rows: Sequence[Quality]) -> Any:
@@ -39,12 +34,11 @@ def translation_table(rows: Sequence[Quality]) -> Any:
 
 def translation_markdown(rows: Sequence[Quality]) -> str:
     """For a page."""
-    lines = [HEADINGS, tuple("---" for _ in HEADINGS), *map(cells, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(HEADINGS, map(cells, rows))
 
 
 def plot_translation(rows: Sequence[Quality], path: Path) -> None:
-    """BLEU and stutter against steps, a line for each way and number of lengths; left to right is level."""
+    """BLEU and stutter against steps, a line for each way and number of lengths; left to right is a level line."""
     figure, axes = new_figure(columns=2, width=4.0)
     fields = (("BLEU", lambda r: r.bleu.value), ("stutter beyond the references, %", lambda r: 100 * r.stutter))
     for axis, (label, value) in zip(axes, fields, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anyorder.show.printable import markdown_table
 from anyorder.show.printable import table as new_table
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _SHORT = {"matthews": "MCC", "f1": "F1", "accuracy": "acc", "pearson": "r", "spearman": "ρ", "exact": "EM", "glue": ""}
 
 
-def _grid(rows: Sequence[Row], digits: int, spread: bool) -> tuple[list[str], list[list[str]]]:
+def _grid(rows: Sequence[Row], spread: bool) -> tuple[list[str], list[list[str]]]:
     """Column titles and the cells of every model."""
     columns: dict[str, list[str]] = {}
     for row in rows:
@@ -30,20 +31,19 @@ def _grid(rows: Sequence[Row], digits: int, spread: bool) -> tuple[list[str], li
         line = [model]
         for task in names:
             cells = [found.get((model, task, metric)) for metric in columns[task]]
-            line.append("/".join("–" if one is None else _number(one, digits, spread) for one in cells))
+            line.append("/".join("–" if one is None else _number(one, spread) for one in cells))
         lines.append(line)
     titles = [f"{task} {'/'.join(_SHORT[metric] for metric in columns[task])}".strip() for task in names]
     return titles, lines
 
 
-def _number(row: Row, digits: int, spread: bool) -> str:
-    value = f"{row.value:.{digits}f}"
-    return value if row.spread is None or not spread else f"{value} ± {row.spread:.{digits}f}"
+def _number(row: Row, spread: bool) -> str:
+    return f"{row.value:.1f} ± {row.spread:.1f}" if spread and row.spread is not None else f"{row.value:.1f}"
 
 
 def understanding_table(rows: Sequence[Row]) -> Table:
     """The paper's Table 5 and 6 side by side, for a terminal."""
-    titles, lines = _grid(rows, 1, False)
+    titles, lines = _grid(rows, spread=False)
     shown = new_table(("model",), [title.replace(" ", "\n") for title in titles])
     for line in lines:
         shown.add_row(*line)
@@ -58,24 +58,26 @@ def difference_table(rows: Sequence[Row]) -> Table | None:
     shown = new_table(("model", "task", "metric"), ("value", "±", "difference", "95 %"))
     for row in against:
         spread = "" if row.spread is None else f"{row.spread:.1f}"
-        ends = f"{row.difference_low:+.1f} to {row.difference_high:+.1f}"
-        value = (f"{row.value:.1f}", spread, f"{row.difference:+.1f}", ends)
+        value = (f"{row.value:.1f}", spread, f"{row.difference:+.1f}", _ends(row))
         shown.add_row(row.model, row.task, _SHORT[row.metric], *value)
     return shown
 
 
 def understanding_markdown(rows: Sequence[Row]) -> str:
     """Both tables; ± is the standard deviation over seeds, brackets are 95 % intervals."""
-    titles, lines = _grid(rows, 1, True)
-    text = ["| model | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
-    text += ["| " + " | ".join(line) + " |" for line in lines]
-    differences = [row for row in rows if row.difference is not None]
-    if differences:
-        compared = {row.model for row in differences}
-        against = next(row.model for row in rows if row.seeds and row.model not in compared)
-        text += ["", f"Difference to {against} on the same examples, with its 95 % interval:", ""]
-        text += ["| model | task | metric | difference |", "|---|---|---|---|"]
-        for row in differences:
-            ends = f"{row.difference:+.1f} ({row.difference_low:+.1f} to {row.difference_high:+.1f})"
-            text.append(f"| {row.model} | {row.task} | {_SHORT[row.metric]} | {ends} |")
-    return "\n".join(text)
+    titles, lines = _grid(rows, spread=True)
+    values = markdown_table(("model", *titles), lines)
+    compared = [row for row in rows if row.difference is not None]
+    if not compared:
+        return values
+    others = {row.model for row in compared}
+    against = next(row.model for row in rows if row.seeds and row.model not in others)
+    differences = [
+        (row.model, row.task, _SHORT[row.metric], f"{row.difference:+.1f} ({_ends(row)})") for row in compared
+    ]
+    said = f"Difference to {against} on the same examples, with its 95 % interval:"
+    return f"{values}\n\n{said}\n\n{markdown_table(('model', 'task', 'metric', 'difference'), differences)}"
+
+
+def _ends(row: Row) -> str:
+    return f"{row.difference_low:+.1f} to {row.difference_high:+.1f}"

@@ -128,36 +128,12 @@ class Batches:
     ) -> Batch:
         """Blocks ``in_order`` are not masked by ``masker`` but read in the order of ``orderer``.
 
-        The sources of the blocks ``lengths`` come once more, after all blocks, to be asked for their targets' lengths.
+        The sources of the blocks ``lengths`` come once more, after all texts, to be asked for their targets' lengths.
         """
-        if self.recipe.data.pack:
-            return self._prepare_packed(blocks, indices, masker, orderer, in_order, lengths)
-        padded = self.recipe.data.pad_to_length
-        if padded:
-            blocks = [np.pad(t, (0, self.recipe.data.length - len(t)), constant_values=self.pad) for t in blocks]
-        orders = {row: self._order(orderer, indices[row], blocks[row]) for row in in_order}
-        sources, wanted = self._sources([blocks[row] for row in sorted(lengths)])
-        blocks, indices = blocks + sources, indices + [indices[row] for row in sorted(lengths)]
-        batch = self._collate(blocks, indices, masker, [0] * len(blocks), orders, wanted)
-        tokens = batch["tokens"]
-        batch["maskable"] = self._maskable(tokens)
-        batch["attention_mask"] = torch.ones_like(tokens) if padded else (tokens != self.pad).long()
-        if self.recipe.objective.name == "causal":
-            batch["input_ids"] = tokens
-            batch["masked"] = batch["maskable"].clone()
-            batch["masked"][:, 0] = False  # nothing stands before it
-        return {**batch, "predicted": batch["masked"], **_in_order(batch)}
-
-    def _prepare_packed(
-        self,
-        blocks: list[np.ndarray],
-        indices: list[int],
-        masker: Masker,
-        orderer: Masker,
-        in_order: Set[int],
-        lengths: Set[int],
-    ) -> Batch:
-        parts = [texts_of(block, self.opening) for block in blocks]
+        recipe = self.recipe.data
+        if recipe.pad_to_length:
+            blocks = [np.pad(t, (0, recipe.length - len(t)), constant_values=self.pad) for t in blocks]
+        parts = [texts_of(block, self.opening) if recipe.pack else [block] for block in blocks]
         texts = [text for part in parts for text in part]
         rows = [row for row, part in enumerate(parts) for _ in part]
         numbers = [number for part in parts for number in range(len(part))]
@@ -167,13 +143,20 @@ class Batches:
         asked = [t for t, row in enumerate(rows) if row in lengths]
         sources, wanted = self._sources([texts[t] for t in asked])
         texts, indices = texts + sources, indices + [indices[t] for t in asked]
-        numbers += [0] * len(asked)
-        rows += in_rows([len(source) for source in sources], self.recipe.data.length, max(rows) + 1)
-        batch = self._collate(texts, indices, masker, numbers, orders, wanted)
-        out = pack_batch(batch, [len(text) for text in texts], rows, self.pad, self.first_position)
-        # texts of a row follow each other, so the predicted tokens come in the same order in both forms
-        maskable = self._maskable(batch["tokens"])
-        return {**out, "predicted": batch["masked"], "maskable": maskable, **_in_order(batch)}
+        batch = self._collate(texts, indices, masker, numbers + [0] * len(asked), orders, wanted)
+        about = {"maskable": self._maskable(batch["tokens"]), **_in_order(batch)}
+        if recipe.pack:
+            rows += in_rows([len(source) for source in sources], recipe.length, max(rows) + 1)
+            packed = pack_batch(batch, [len(text) for text in texts], rows, self.pad, self.first_position)
+            # texts of a row follow each other, so the predicted tokens come in the same order in both forms
+            return {**packed, "predicted": batch["masked"], **about}
+        tokens = batch["tokens"]
+        batch["attention_mask"] = torch.ones_like(tokens) if recipe.pad_to_length else (tokens != self.pad).long()
+        if self.recipe.objective.name == "causal":
+            batch["input_ids"] = tokens
+            batch["masked"] = about["maskable"].clone()
+            batch["masked"][:, 0] = False  # nothing stands before it
+        return {**batch, "predicted": batch["masked"], **about}
 
     def _collate(
         self,
@@ -192,7 +175,7 @@ class Batches:
             batch["token_type_ids"] = token_types(batch["tokens"], self.closing)
         return batch
 
-    def _order(self, orderer: Masker, index: int, text: np.ndarray, part: int = 0) -> np.ndarray:
+    def _order(self, orderer: Masker, index: int, text: np.ndarray, part: int) -> np.ndarray:
         """The positions [K] that are predicted one after the other."""
         if self.recipe.objective.order == "left-to-right":
             return np.flatnonzero(orderer.maskable(text))

@@ -28,31 +28,36 @@ class Checkpoint:
     recipe: Recipe
 
 
+def save_model(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, length_head: LengthHead | None
+) -> None:
+    """What ``from_pretrained`` reads, and the head for lengths beside it if there is one."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if length_head is not None:
+        length_head.save(folder)
+
+
 def save(
     folder: Path,
     step: int,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
+    length_head: LengthHead | None,
     optimizers: list[torch.optim.Optimizer],
     recipe: Recipe,
-    keep: int,
-    length_head: LengthHead | None = None,
-) -> Path:
-    """Write checkpoint ``step`` under ``folder``; older ones beyond ``keep`` go only after it is in place."""
-    target = folder / f"step-{step:08d}"
+) -> None:
+    """Write checkpoint ``step`` under ``folder``; older ones beyond ``run.keep`` go only after it is in place."""
 
     def write(temporary: Path) -> None:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-        if length_head is not None:
-            length_head.save(temporary)
+        save_model(temporary, model, tokenizer, length_head)
         torch.save([o.state_dict() for o in optimizers], temporary / "optimizer.pt")
         (temporary / "state.json").write_text(json.dumps({"step": step, "recipe": recipe.to_dict()}))
 
-    atomically(target, write)
+    atomically(folder / f"step-{step:08d}", write)
+    keep = recipe.run.keep
     for old in _complete(folder)[:-keep] if keep else []:
         shutil.rmtree(old)
-    return target
 
 
 def _complete(folder: Path) -> list[Path]:

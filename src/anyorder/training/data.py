@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +18,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
-from anyorder.files.disk import sha256
+from anyorder.files.disk import atomically, sha256
 from anyorder.files.reading import Source
 from anyorder.files.records import dataset_texts
 from anyorder.training.packing import pack as packed
@@ -28,7 +26,6 @@ from anyorder.training.pairs import pair_blocks, pairs
 
 T = TypeVar("T")
 Document = list[str]
-_MISSING = "no data file {path}: give its folder with --data-dir, or correct data.files in the recipe"
 _BATCH = 2000  # paragraphs tokenised at a time: enough to keep the Rust threads busy
 
 
@@ -48,8 +45,7 @@ def documents(path: Path, unit: str = "document", column: str = "text") -> Itera
 
 def _lines(path: Path, column: str) -> Iterator[str]:
     """The lines of a text file; of records, the lines of each and an empty one after it: a record is a document."""
-    if not path.exists():
-        raise AnyorderError(_MISSING.format(path=path))
+    _check_there(path)
     source = Source(str(path))
     if path.is_dir() or path.suffix == ".parquet":
         texts = dataset_texts(path, column)
@@ -63,12 +59,16 @@ def _lines(path: Path, column: str) -> Iterator[str]:
         yield ""
 
 
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise AnyorderError(f"no data file {path}: give its folder with --data-dir, or correct data.files")
+
+
 def split(
     path: Path, unit: str, holdout: float, column: str = "text", columns: Sequence[str] = ()
 ) -> tuple[list[Document], list[Document]]:
     """The documents of a file as (training, held out): the last ``holdout`` of them, at least one if any is asked."""
-    if columns and not path.exists():
-        raise AnyorderError(_MISSING.format(path=path))
+    _check_there(path)
     every = pairs(path, columns) if columns else list(documents(path, unit, column))
     if not every:
         raise AnyorderError(f"{path} holds no text: every line of it is blank")
@@ -78,6 +78,20 @@ def split(
             f"{path} has {len(every)} document(s), too few to hold out {holdout:.0%}: set data.holdout to 0"
         )
     return every[: len(every) - n], every[len(every) - n :]
+
+
+def split_files(
+    files: Sequence[Path], unit: Sequence[str], holdout: Sequence[float], column: str, columns: Sequence[str]
+) -> list[tuple[list[Document], list[Document]]]:
+    """:func:`split` of each file; a unit or a share to hold out that is given once holds for all of them."""
+    units, shares = _per_file("data.unit", unit, len(files)), _per_file("data.holdout", holdout, len(files))
+    return [split(path, u, h, column, columns) for path, u, h in zip(files, units, shares, strict=True)]
+
+
+def _per_file(name: str, values: Sequence[T], count: int) -> list[T]:
+    if len(values) not in (1, count):
+        raise AnyorderError(f"{name} has {len(values)} values for {count} file(s): give one for all, or one for each")
+    return list(values) * count if len(values) == 1 else list(values)
 
 
 def to_blocks(
@@ -171,8 +185,7 @@ def cache(
     Its name is a checksum of everything that decides its content, so a stale cache cannot be picked up.
     """
     for path in files:
-        if not path.exists():
-            raise AnyorderError(_MISSING.format(path=path))
+        _check_there(path)
     sums = {path.name: sha256(path) for path in files}
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     settings = {
@@ -190,35 +203,23 @@ def cache(
         return folder
     if pack and not _frame(tokenizer)[0]:
         raise AnyorderError("data.pack needs a tokenizer with a token that opens a text ([CLS]): set it to false")
-    building = root / f"{key}.{os.getpid()}.building"
-    building.mkdir(parents=True, exist_ok=True)
-    units, shares = per_file("data.unit", unit, len(files)), per_file("data.holdout", holdout, len(files))
-    parts = [split(path, u, h, column, columns) for path, u, h in zip(files, units, shares, strict=True)]
-    tokens, blocks = {}, {}
-    for number, part in enumerate(("train", "valid")):
-        cut = [
-            pair_blocks(both[number], tokenizer, length)
-            if columns
-            else to_blocks(both[number], tokenizer, length, min_tokens)
-            for both in parts
-        ]
-        each = [packed(texts, length) for texts in cut] if pack else cut
-        tokens[part], blocks[part] = _write(building, part, each, len(tokenizer))
-    if not tokens["train"]:
-        raise AnyorderError(
-            f"the data has no pair of at most {length} tokens: raise data.length"
-            if columns
-            else f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
-        )
-    (building / "meta.json").write_text(json.dumps({**settings, "tokens": tokens, "blocks": blocks}, indent=2))
-    if folder.exists():
-        shutil.rmtree(folder)  # left by a run killed before meta.json was written
-    building.rename(folder)
+    halves = zip(*split_files(files, unit, holdout, column, columns), strict=True)
+
+    def blocks_of(docs: list[Document]) -> Iterator[list[int]]:
+        cut = pair_blocks(docs, tokenizer, length) if columns else to_blocks(docs, tokenizer, length, min_tokens)
+        return packed(cut, length) if pack else cut
+
+    def write(building: Path) -> None:
+        tokens, blocks = {}, {}
+        for part, docs in zip(("train", "valid"), halves, strict=True):
+            tokens[part], blocks[part] = _write(building, part, list(map(blocks_of, docs)), len(tokenizer))
+        if not tokens["train"]:
+            raise AnyorderError(
+                f"the data has no pair of at most {length} tokens: raise data.length"
+                if columns
+                else f"the data gives no block of more than {min_tokens} tokens: add text or lower data.min_tokens"
+            )
+        (building / "meta.json").write_text(json.dumps({**settings, "tokens": tokens, "blocks": blocks}, indent=2))
+
+    atomically(folder, write)
     return folder
-
-
-def per_file(name: str, values: Sequence[T], count: int) -> list[T]:
-    """A setting for each file: one value holds for all."""
-    if len(values) not in (1, count):
-        raise AnyorderError(f"{name} has {len(values)} values for {count} file(s): give one for all, or one for each")
-    return list(values) * count if len(values) == 1 else list(values)

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, distributed
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic whose iteration sends every singular value near 1
+_STEPS = 5
 
 
-def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
+def orthogonalise(matrix: Tensor) -> Tensor:
     """The nearest (semi-)orthogonal matrix, approximately: singular values land within about [0.7, 1.2]."""
     x = matrix / (matrix.norm() + 1e-7)
     wide = x if x.shape[0] <= x.shape[1] else x.T
-    for _ in range(steps):
+    for _ in range(_STEPS):
         gram = wide @ wide.T
         wide = _A * wide + (_B * gram + _C * gram @ gram) @ wide
     return wide if x.shape[0] <= x.shape[1] else wide.T
@@ -39,8 +40,8 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.0,
     ) -> None:
-        usual = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "transposed": False}
-        super().__init__(params, usual)
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "transposed": False}
+        super().__init__(params, defaults)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # no closure: the trainer never has one

@@ -1,4 +1,4 @@
-"""The objectives: which tokens are predicted, and how their log-losses are weighed (Liao et al. 2020, eq 1, 2, 6, 8).
+"""The objectives: which tokens are predicted, and how their log-losses are weighted (Liao et al. 2020, eq 1, 2, 6, 8).
 
 Every objective is Σ_b w_b Σ_{k ∈ Π_b} -log p(x_k | X_-Π) / Z, where Z is summed over the *whole* optimiser step (all
 micro-batches, all processes), so that accumulating gradients changes nothing:
@@ -53,7 +53,7 @@ def row_weights(
     in_order: Tensor | None = None,
     orders: Prior | None = None,
 ) -> Tensor:
-    """w_b for each text, [T]; one with nothing masked weighs nothing.
+    """w_b for each text, [T]; what it is for one with nothing masked does not matter.
 
     Args:
         masked: [T, N] the tokens predicted.

@@ -28,8 +28,8 @@ def build_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.
             raise AnyorderError("optim.layer_decay is for adamw and lamb: set it to 1, or choose one of them")
         rest = {n: p for n, p in named.items() if n not in hidden}
         conv = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Conv1D)}
-        kinds = {turned: [p for n, p in hidden.items() if (n in conv) == turned] for turned in (False, True)}
-        matrices = [{"params": params, "transposed": turned} for turned, params in kinds.items() if params]
+        kinds = {flag: [p for n, p in hidden.items() if (n in conv) == flag] for flag in (False, True)}
+        matrices = [{"params": params, "transposed": flag} for flag, params in kinds.items() if params]
         return [
             Muon(matrices, lr=recipe.muon_lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay),
             torch.optim.AdamW(_groups(rest, recipe), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=True),

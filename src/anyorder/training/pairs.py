@@ -44,11 +44,9 @@ def pair_blocks(docs: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBas
 
 def sources_of(texts: Sequence[np.ndarray], frame: PairFrame) -> tuple[list[np.ndarray], list[int]]:
     """``[CLS] source [SEP]`` of each pair, and the tokens of its target."""
-    ends = [int(np.flatnonzero(text == frame.between[0])[0]) + 1 for text in texts]
+    sources = [text[: int(np.flatnonzero(text == frame.between[0])[0]) + 1] for text in texts]
     special = len(frame.between) - 1 + len(frame.after)
-    return [text[:end] for text, end in zip(texts, ends, strict=True)], [
-        len(text) - end - special for text, end in zip(texts, ends, strict=True)
-    ]
+    return sources, [len(text) - len(source) - special for text, source in zip(texts, sources, strict=True)]
 
 
 def length_questions(shape: torch.Size, sources: Sequence[np.ndarray], lengths: Sequence[int]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What a run tells while it runs: a bar on the terminal and a line of JSON for every reading."""
+"""The progress of a run: a bar on the terminal, and a line of JSON for every reading."""
 
 from __future__ import annotations
 
@@ -23,19 +23,17 @@ Validation = tuple[Estimate, dict[str, Estimate]]  # the loss, and that of each 
 class Meter:
     """Readings of a run, kept by its first process only. A resumed run first drops readings past its checkpoint."""
 
-    def __init__(self, path: Path, recipe: Recipe, start: int, rank: int, quiet: bool) -> None:
+    def __init__(self, path: Path, recipe: Recipe, start: int, active: bool, quiet: bool) -> None:
         self.path, self.recipe, self.start = path, recipe, start
-        self.active = rank == 0
-        self.quiet = quiet
+        self.active, self.quiet = active, quiet
         self.tokens = 0
-        self.console = Console(stderr=True)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[reading]}"),
             TimeRemainingColumn(),
-            console=self.console,
+            console=Console(stderr=True),
             disable=quiet or not self.active or not sys.stderr.isatty(),
         )
 
@@ -58,7 +56,7 @@ class Meter:
         if not self.path.exists():
             return
         # Cut off, not written anew: a run killed here keeps what it had.
-        kept = 0
+        kept = 0  # bytes
         for raw in self.path.read_bytes().splitlines(keepends=True):
             try:
                 reading = parse_json(raw)
@@ -87,21 +85,22 @@ class Meter:
 
     def validation(self, step: int, found: Validation, in_order: Validation | None = None) -> None:
         """After every validation; ``in_order``: of the same texts read in order."""
-        if self.active:
-            reading: dict[str, Any] = {"step": step, "tokens": self.tokens}
-            told = f"step {step}: validation"
-            for name, one in (("", found), ("_ordered", in_order)):
-                if one is not None:
-                    loss, files = one
-                    reading["validation" + name] = loss.to_dict()
-                    if files:
-                        reading["files" + name] = {file: part.to_dict() for file, part in files.items()}
-                    told += f"{', in order' * bool(name)} {loss.value:.4f} ± {loss.standard_error:.4f} nats per token"
-            self._write(reading)
-            if not self.quiet:
-                self.bar.console.print(told)
-            # what was spent on validating is not training speed
-            self.clock, self.since = time.perf_counter(), self.tokens
+        if not self.active:
+            return
+        reading: dict[str, Any] = {"step": step, "tokens": self.tokens}
+        message = f"step {step}: validation"
+        for name, one in (("", found), ("_ordered", in_order)):
+            if one is not None:
+                loss, files = one
+                reading["validation" + name] = loss.to_dict()
+                if files:
+                    reading["files" + name] = {file: part.to_dict() for file, part in files.items()}
+                message += f"{', in order' * bool(name)} {loss.value:.4f} ± {loss.standard_error:.4f} nats per token"
+        self._write(reading)
+        if not self.quiet:
+            self.bar.console.print(message)
+        # what was spent on validating is not training speed
+        self.clock, self.since = time.perf_counter(), self.tokens
 
     def _write(self, reading: dict[str, Any]) -> None:
         self.file.write(json.dumps(reading) + "\n")

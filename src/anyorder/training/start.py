@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.blocks import Blocks
 from anyorder.training.checkpoint import Checkpoint
+from anyorder.training.processes import Processes
 from anyorder.training.recipe import Recipe
 from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
 
@@ -41,16 +41,14 @@ class Start:
         recipe: The run.
         checkpoint: Where it stands; None at its beginning.
         data_dir: Where the recipe's files lie.
-        first: Whether this process is the first, which makes what all of them read.
-        wait: Waits for the other processes.
+        processes: All that take part; the first makes what all of them read.
         quiet: Say nothing.
     """
 
     recipe: Recipe
     checkpoint: Checkpoint | None
     data_dir: Path | None
-    first: bool
-    wait: Callable[[], None]
+    processes: Processes
     quiet: bool
 
     @property
@@ -81,18 +79,14 @@ class Start:
         if given and (self.checkpoint or given != LEARN):
             return load_tokenizer(given)
         folder = self.folder / "tokenizer"
-        if self.first and not folder.exists():
+        if self.processes.first and not folder.exists():
             recipe, files = self.recipe.data, self._files()
-            units, shares = (data.per_file(f"data.{k}", getattr(recipe, k), len(files)) for k in ("unit", "holdout"))
-            parts = [
-                data.split(f, u, h, recipe.column, recipe.columns)[0]
-                for f, u, h in zip(files, units, shares, strict=True)
-            ]
-            texts = [[paragraph for document in part for paragraph in document] for part in parts]
+            parts = data.split_files(files, recipe.unit, recipe.holdout, recipe.column, recipe.columns)
+            texts = [[paragraph for document in part for paragraph in document] for part, _ in parts]
             size = self.recipe.tokenizer.vocab_size
             learned = train_tokenizer(data.in_shares(texts, recipe.weights), size, recipe.length)
             atomically(folder, learned.save_pretrained)
-        self.wait()
+        self.processes.wait()
         return load_tokenizer(folder)
 
     def _files(self) -> list[Path]:
@@ -104,10 +98,11 @@ class Start:
     def blocks(self) -> tuple[Blocks, Blocks]:
         """What is trained on, and what is held out."""
         keys: dict[str, Any] = {k: getattr(self.recipe.data, k) for k in _CACHED}
-        if self.first:
-            data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
-        self.wait()
-        folder = data.cache(self._files(), self.tokenizer, root=self.folder / "cache", **keys)
+        cache = partial(data.cache, self._files(), self.tokenizer, root=self.folder / "cache", **keys)
+        if self.processes.first:
+            cache()
+        self.processes.wait()
+        folder = cache()
         size = len(self.tokenizer)
         return Blocks.load(folder, "train", size), Blocks.load(folder, "valid", size)
 
@@ -173,7 +168,7 @@ class Start:
 
     def _tell(self, carried: Carried) -> None:
         """Say what was carried over, and keep it beside the run."""
-        if self.first:
+        if self.processes.first:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "carried.json").write_text(json.dumps(carried.to_dict(), indent=2))
             if not self.quiet:

@@ -11,13 +11,13 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers.utils.logging import disable_progress_bar
 
@@ -34,6 +34,7 @@ from anyorder.training.batches import Batch, Batches
 from anyorder.training.objective import FIELDS, TokenLosses, mean_loss, normaliser, row_means, weighted_sum
 from anyorder.training.optim import build_optimizers, rate
 from anyorder.training.packing import check_family
+from anyorder.training.processes import Processes, processes
 from anyorder.training.progress import Meter
 from anyorder.training.recipe import Recipe
 from anyorder.training.resuming import differences
@@ -48,53 +49,42 @@ def train(recipe: Recipe, *, resume: bool = False, data_dir: Path | None = None,
     # 1,024 entries a run of 14M parameters grew by 20 MB per step, to several gigabytes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     disable_progress_bar()  # transformers' own, one for every save and load
-    with _processes() as (rank, world), _alone(Path(recipe.output), rank):
-        return _Run(recipe, resume, data_dir, rank, world, quiet).loop()
-
-
-def _alone(folder: Path, rank: int) -> AbstractContextManager[None]:
-    """The run's folder is written by its first process, and by no other run."""
-    return nullcontext() if rank else only_writer(folder)
-
-
-class _processes:
-    """This process's place among those torchrun or accelerate started: (rank, how many)."""
-
-    def __enter__(self) -> tuple[int, int]:
-        self.world = int(os.environ.get("WORLD_SIZE", "1"))
-        if self.world > 1:
-            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-        return int(os.environ.get("RANK", "0")), self.world
-
-    def __exit__(self, *_: object) -> None:
-        if self.world > 1:
-            distributed.destroy_process_group()
+    # The run's folder is written by its first process, and by no other run.
+    with processes() as joined, only_writer(Path(recipe.output)) if joined.first else nullcontext():
+        return _Run(recipe, data_dir, resume, quiet, joined).loop()
 
 
 class _Run:
     """The pieces of one run, put together from its recipe."""
 
-    def __init__(self, recipe: Recipe, resume: bool, data_dir: Path | None, rank: int, world: int, quiet: bool) -> None:
-        self.recipe, self.rank, self.world = recipe, rank, world
+    def __init__(
+        self,
+        recipe: Recipe,
+        data_dir: Path | None,
+        resume: bool = False,
+        quiet: bool = True,
+        processes: Processes = Processes(),
+    ) -> None:
+        self.recipe, self.processes = recipe, processes
+        world = processes.world
         self.folder = Path(recipe.output)
         self.checkpoints = self.folder / "checkpoints"
         if recipe.run.threads:
             torch.set_num_threads(recipe.run.threads)
-        share, left = divmod(recipe.optim.batch, world)
-        if left or share % min(recipe.optim.micro_batch, share):
+        self.share, left = divmod(recipe.optim.batch, world)
+        self.micro = min(recipe.optim.micro_batch, self.share)
+        if left or self.share % self.micro:
             raise AnyorderError(
                 f"optim.batch {recipe.optim.batch} does not divide into {world} process(es) of micro-batches of "
                 f"{recipe.optim.micro_batch}: change optim.batch or optim.micro_batch"
             )
-        self.share, self.micro = share, min(recipe.optim.micro_batch, share)
         self.objective = recipe.objective
         found = self._checkpoint(resume)
         self.first_step = found.step if found else 0
-        start = Start(recipe, found, data_dir, rank == 0, self._wait, quiet)
-        self.tokenizer = start.tokenizer
-        blocks = start.blocks
-        usual = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
-        self.device = usable_device(recipe.run.device or usual)
+        start = Start(recipe, found, data_dir, processes, quiet)
+        self.tokenizer, blocks = start.tokenizer, start.blocks
+        default = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+        self.device = usable_device(recipe.run.device or default)
         self.model = start.model()
         self.batches = Batches(
             recipe, self.tokenizer, blocks, first_position(self.model), typed_by(self.model) is not None
@@ -121,10 +111,10 @@ class _Run:
         if world > 1:
             # A part of a batch may ask for no length: then that head has no gradient.
             self.losses = DistributedDataParallel(self.losses, find_unused_parameters=self.length_head is not None)
-        self.meter = Meter(self.folder / "metrics.jsonl", recipe, self.first_step, rank, quiet)
+        self.meter = Meter(self.folder / "metrics.jsonl", recipe, self.first_step, processes.first, quiet)
 
     def _checkpoint(self, resume: bool) -> checkpoints.Checkpoint | None:
-        found = checkpoints.latest(self.checkpoints) if self.rank == 0 or self.checkpoints.exists() else None
+        found = checkpoints.latest(self.checkpoints) if self.processes.first or self.checkpoints.exists() else None
         if found and not resume:
             raise AnyorderError(
                 f"{self.folder} already holds a run (step {found.step}): continue it with --resume, "
@@ -140,10 +130,6 @@ class _Run:
     def _losses_of_tokens(self, label_smoothing: float = 0.0) -> TokenLosses:
         mask_id = cast(int, self.tokenizer.mask_token_id) if self.objective.ordered > 0 else None
         return TokenLosses(self.model, self.objective.name == "causal", mask_id, self.length_head, label_smoothing)
-
-    def _wait(self) -> None:
-        if self.world > 1:
-            distributed.barrier()
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         return (group for optimizer in self.optimizers for group in optimizer.param_groups)
@@ -169,9 +155,9 @@ class _Run:
                 if (step + 1) % run.checkpoint_every == 0 or last:
                     self._save(step + 1)
         final = self.folder / "final"
-        if self.rank == 0:
+        if self.processes.first:
             atomically(final, self._export)
-        self._wait()
+        self.processes.wait()
         return final
 
     def _step(self, step: int) -> tuple[float, int, dict[str, Estimate]]:
@@ -180,11 +166,12 @@ class _Run:
         Returns:
             The objective's value, the tokens read, and the mean loss of the texts of each reading if there are two.
         """
-        torch.manual_seed(self.recipe.seed * 1_000_003 + step * self.world + self.rank)  # dropout
+        rank, world = self.processes.rank, self.processes.world
+        torch.manual_seed(self.recipe.seed * 1_000_003 + step * world + rank)  # dropout
         factor = rate(self.recipe.optim, step)
         for group in self._groups():
             group["lr"] = group["initial_lr"] * factor
-        first = step * self.recipe.optim.batch + self.rank * self.share
+        first = step * self.recipe.optim.batch + rank * self.share
         ordered = self.objective.ordered_at(step)
         parts = range(first, first + self.share, self.micro)
         batches = [self.batches.training(range(i, i + self.micro), 1.0 if self.permuted else ordered) for i in parts]
@@ -193,21 +180,21 @@ class _Run:
         for batch in batches:
             totals[0] += normaliser(batch["predicted"], batch["maskable"], self.objective.normalise)
             totals[2] += (batch["tokens"] != self.batches.pad).sum()
-        z = self._sum(totals[:1].clone())[0].clamp(min=1.0)
+        z = self.processes.total(totals[:1].clone(), self.device)[0].clamp(min=1.0)
         for i, batch in enumerate(batches):
-            part = i + 1 < len(batches) and self.world > 1
+            part = i + 1 < len(batches) and world > 1
             with self.losses.no_sync() if part else nullcontext():
                 loss, sums = self._loss(batch)
                 totals[1] += loss.detach().double().cpu()
                 totals[3:] += sums
                 # data-parallel averages gradients over processes, but ours are parts of one sum
-                (loss * (self.world / z.item())).backward()
+                (loss * (world / z.item())).backward()
         if self.recipe.optim.clip:
             nn.utils.clip_grad_norm_(self.trained.parameters(), self.recipe.optim.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        totals = self._sum(totals)
+        totals = self.processes.total(totals, self.device)
         readings = {"full": totals[3:6].tolist(), "ordered": totals[6:9].tolist()} if ordered else {}
         readings["length"] = totals[9:].tolist()
         found = {name: sums_estimate(*sums) for name, sums in readings.items() if sums[0] > 1}
@@ -232,12 +219,6 @@ class _Run:
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext():
             return module(**fields)
-
-    def _sum(self, values: Tensor) -> Tensor:
-        if self.world > 1:
-            values = values.to(self.device)
-            distributed.all_reduce(values)
-        return values.cpu()
 
     @torch.no_grad()
     def evaluate(self, in_order: bool = False) -> tuple[Estimate, dict[str, Estimate]]:
@@ -267,22 +248,11 @@ class _Run:
         ordered = self.objective.ordered_at(step - 1) > 0
         if ordered or hasattr(self.model.config, TRAINED):
             setattr(self.model.config, TRAINED, ordered)
-        if self.rank == 0:
-            checkpoints.save(
-                self.checkpoints,
-                step,
-                self.model,
-                self.tokenizer,
-                self.optimizers,
-                self.recipe,
-                self.recipe.run.keep,
-                self.length_head,
-            )
-        self._wait()
+        if self.processes.first:
+            made = (self.model, self.tokenizer, self.length_head)
+            checkpoints.save(self.checkpoints, step, *made, self.optimizers, self.recipe)
+        self.processes.wait()
 
     def _export(self, folder: Path) -> None:
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        if self.length_head is not None:
-            self.length_head.save(folder)
+        checkpoints.save_model(folder, self.model, self.tokenizer, self.length_head)
         (folder / "recipe.json").write_text(json.dumps(self.recipe.to_dict(), indent=2))
