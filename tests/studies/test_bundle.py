@@ -78,8 +78,7 @@ def test_packed_rows_are_taken_apart(recipe_file, corpus):
     path = recipe_file(data={"length": 96, "holdout": 0.3, "pack": True, "min_tokens": 2}, optim={"steps": 1})
     final = train(load_recipe(path), data_dir=corpus, quiet=True)
     lm = anyorder.load(final)
-    cache = next((final.parent / "cache").glob("*/meta.json")).parent
-    for text in held_out_texts(lm, cache):
+    for text in held_out_texts(lm, final.parent):
         assert (text == lm.tokenizer.cls_token_id).nonzero()[0].tolist() == [0]
 
 
@@ -123,6 +122,6 @@ def test_accuracy_is_one_where_the_model_knows_and_none_where_it_is_wrong(tiny_l
 
 def test_blanks_stand_where_the_truth_stood(final):
     lm = anyorder.load(str(final))
-    blocks = held_out_texts(lm, next((final.parent / "cache").glob("*/meta.json")).parent)
+    blocks = held_out_texts(lm, final.parent)
     for one in filled_blanks(lm, blocks, 2, count=5):
         assert one.text.count("___") == len(one.truth) == len(one.found) == 2

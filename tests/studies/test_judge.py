@@ -49,8 +49,7 @@ def test_a_judge_without_an_opening_token_starts_at_the_second(judge):
     from types import SimpleNamespace
 
     plain = SimpleNamespace(bos_token_id=None, cls_token_id=None)
-    without = Judge(judge.model, judge.tokenizer)
-    assert without.start == 2
+    assert judge.start == 2
     model = SimpleNamespace(config=SimpleNamespace(bos_token_id=None))
     assert Judge(model, plain).start is None  # type: ignore[arg-type]  # stand-ins with only what is read
 

@@ -106,7 +106,7 @@ def test_xlnet_and_gpt_fine_tune(data: Path, tmp_path: Path) -> None:
         tiny_tokenizer().save_pretrained(tmp_path / kind)
         for task in ("sst2", "squad2"):
             done = learn(read_job(task, few), str(tmp_path / kind), few, seed=0)
-            assert 0 <= done.metrics[0]["value"] <= 100
+            assert len(done.predictions) == 12
 
 
 def test_regression(data: Path, bert: str, tmp_path: Path) -> None:

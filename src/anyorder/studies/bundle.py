@@ -73,9 +73,8 @@ def bundle(
 
 def _measure_curve(lm: MaskedLM, run: Path) -> Curve:
     """The curve of the model on the texts its run held out."""
-    cache = next((run / "cache").glob("*/meta.json")).parent
     special = lm.tokenizer.all_special_ids
-    texts = [text[~np.isin(text, special)].tolist() for text in held_out_texts(lm, cache)]
+    texts = [text[~np.isin(text, special)].tolist() for text in held_out_texts(lm, run)]
     return measure_curve(lm, texts).curve
 
 
@@ -86,6 +85,4 @@ if __name__ == "__main__":
     parser.add_argument("--allow-short", action="store_true", help="also take a model that falls short of the bars")
     parser.add_argument("--pairs-limit", type=int, help="at most so many minimal pairs of each set; all if absent")
     parser.add_argument("--start", help="what the model was started from, for its card; the recipe's init if absent")
-    given = parser.parse_args()
-    options = {"allow_short": given.allow_short, "pairs_limit": given.pairs_limit, "start": given.start}
-    bundle(given.final, given.data_dir, **options)
+    bundle(**vars(parser.parse_args()))

@@ -16,16 +16,12 @@ from anyorder.training.blocks import Blocks
 from anyorder.training.data import evenly, opening_id
 from anyorder.training.packing import texts_of
 
+_SCORED = 64  # held-out texts behind each perplexity
+_BLANKS = 4096  # held-out texts with one blank each, behind the accuracy
+_SAMPLES = 20  # of each kind
 
-def card(
-    run: Path,
-    lm: MaskedLM,
-    measured: Measured | None = None,
-    start: str | None = None,
-    blocks: int = 64,
-    blanks: int = 4096,
-    count: int = 20,
-) -> str:
+
+def card(run: Path, lm: MaskedLM, measured: Measured | None = None, start: str | None = None) -> str:
     """The model card of ``lm``.
 
     Args:
@@ -33,20 +29,16 @@ def card(
         lm: The model it made.
         measured: The model beside the bars, if it was measured.
         start: What it was started from, in words; None: what the recipe says.
-        blocks: Held-out texts behind each perplexity.
-        blanks: Held-out texts with one blank each, behind the accuracy.
-        count: Samples of each kind.
     """
     readings = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     tokens = next(r["tokens"] for r in reversed(readings) if "tokens" in r)
     recipe = json.loads((run / "final" / "recipe.json").read_text())
     settings = {key: value for key, value in recipe.items() if key not in ("output", "run")}  # what decides the result
-    cache = next((run / "cache").glob("*/meta.json")).parent
-    meta: dict[str, Any] = json.loads((cache / "meta.json").read_text())
-    held_out = held_out_texts(lm, cache)
-    some = [held_out[i] for i in evenly(0, len(held_out), blocks)]
+    meta: dict[str, Any] = json.loads(_meta(run).read_text())
+    held_out = held_out_texts(lm, run)
+    some = [held_out[i] for i in evenly(0, len(held_out), _SCORED)]
     ppl = {order: order_perplexity(lm, some, order) for order in ("sequential", "random")}
-    accuracy = blank_accuracy(lm, [held_out[i] for i in evenly(0, len(held_out), blanks)])
+    accuracy = blank_accuracy(lm, [held_out[i] for i in evenly(0, len(held_out), _BLANKS)])
     parameters = sum(p.numel() for p in lm.model.parameters())
     sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
     start = start or (f"`{recipe['init']}`" if recipe["init"] else "random weights")
@@ -81,10 +73,10 @@ not use it for facts or for decisions about people.
 
 ## Samples
 
-{count} of each kind, as they come: held-out sentences evenly spread over the held-out text, blanks drawn at random; all
-texts drawn at temperature 1 in random order, seed 0.
+{_SAMPLES} of each kind, as they come: held-out sentences evenly spread over the held-out text, blanks drawn at random;
+all texts drawn at temperature 1 in random order, seed 0.
 
-{_samples(lm, held_out, count)}
+{_samples(lm, held_out)}
 
 ## Licence
 
@@ -98,9 +90,14 @@ The weights are released under Apache-2.0, like the code.
 """
 
 
-def held_out_texts(lm: MaskedLM, cache: Path) -> list[np.ndarray]:
+def _meta(run: Path) -> Path:
+    """What a run's tokenised data says of itself."""
+    return next((run / "cache").glob("*/meta.json"))
+
+
+def held_out_texts(lm: MaskedLM, run: Path) -> list[np.ndarray]:
     """The held-out texts of a run, each by itself also where rows were packed."""
-    blocks = Blocks.load(cache, "valid")
+    blocks = Blocks.load(_meta(run).parent, "valid")
     opening = opening_id(lm.tokenizer)
     if opening is None:
         return [blocks[i] for i in range(len(blocks))]
@@ -129,11 +126,11 @@ def _percent(shares: list[float]) -> str:
     return " or ".join(f"{share:.0%}" for share in sorted(set(shares)))
 
 
-def _samples(lm: MaskedLM, held_out: list[np.ndarray], count: int) -> str:
+def _samples(lm: MaskedLM, held_out: list[np.ndarray]) -> str:
     parts = []
     for number, name in ((1, "One blank"), (2, "Two blanks"), (5, "Five blanks")):
         lines = [f"### {name}, filled jointly\n", "| sentence | stood there | filled in |", "|---|---|---|"]
-        for one in filled_blanks(lm, held_out, number, count):
+        for one in filled_blanks(lm, held_out, number, _SAMPLES):
             lines.append(f"| {_cell(one.text)} | {_cell(', '.join(one.truth))} | {_cell(', '.join(one.found))} |")
         parts.append("\n".join(lines))
     names = {
@@ -142,7 +139,7 @@ def _samples(lm: MaskedLM, held_out: list[np.ndarray], count: int) -> str:
         "paragraph": "A paragraph from nothing",
     }
     for use, name in names.items():
-        listed = "\n".join(f"{i}. {_cell(text)}" for i, text in enumerate(texts(lm, use, count), 1))
+        listed = "\n".join(f"{i}. {_cell(text)}" for i, text in enumerate(texts(lm, use, _SAMPLES), 1))
         parts.append(f"### {name}\n\n{listed}")
     return "\n\n".join(parts)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
-from anyorder.stats import Z95, Record, widening
+from anyorder.stats import Record, perplexity
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.score import score
 from anyorder.training.data import evenly, split
@@ -52,13 +52,8 @@ def per_character(
     if len(texts) < 2:
         raise AnyorderError(f"{name} has {len(texts)} text(s), too few for an interval: give at least 2")
     scores = score(lm, texts, ScoreOptions("bound", samples=samples, seed=seed), progress=progress)
-    nats = [-one.log_prob for one in scores]
-    characters, tokens = sum(map(len, texts)), sum(one.tokens for one in scores)
-    value = math.fsum(nats) / characters
-    # the ratio of two sums over texts: what is left of each text's nats once its length is accounted for
-    rest = math.fsum((n - value * len(text)) ** 2 for n, text in zip(nats, texts, strict=True))
-    error = math.sqrt(rest / (len(texts) - 1) * len(texts)) / characters
-    half = Z95 * widening(len(texts) - 1) * error
-    return PerCharacter(
-        name, len(texts), characters, tokens, value, value - half, value + half, math.fsum(nats) / tokens
-    )
+    log_probs, lengths = [one.log_prob for one in scores], [len(text) for text in texts]
+    # nats per character are the logarithm of the perplexity of a character
+    value, low, high = map(math.log, perplexity(log_probs, lengths))
+    characters, tokens = sum(lengths), sum(one.tokens for one in scores)
+    return PerCharacter(name, len(texts), characters, tokens, value, low, high, -sum(log_probs) / tokens)

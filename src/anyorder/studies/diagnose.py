@@ -72,15 +72,15 @@ class Diagnosis:
     @property
     def advice(self) -> list[str]:
         """The findings as sentences."""
-        said = []
+        lines = []
         if self.pairs:
             far, near = self.information(False), self.information(True)
             block = int(np.median(self.safe_blocks))
-            said.append(
+            lines.append(
                 f"Drawing two random tokens of a text in parallel loses {_nats(far)}, two neighbours {_nats(near)}."
             )
             many = f"up to {block} random positions" if block > 1 else "one random position"
-            said.append(
+            lines.append(
                 f"To lose at most {self.settings.budget:g} nats per step, resample {many} at a time, or "
                 f"{int(np.median(self.safe_spaced))} of which no two are neighbours (median text)."
             )
@@ -90,18 +90,18 @@ class Diagnosis:
                 if chain.escape is not None
                 else "keeps its start"
             )
-            said.append(
+            lines.append(
                 f"Text {chain.text + 1}, block {chain.block}: Gibbs {escape}; {chain.verdict}"
                 + ("" if math.isnan(chain.effective) else f", {chain.effective:.0f} effective of {chain.draws} sweeps")
                 + "."
             )
         if self.stutter:
             worst = max(self.stutter, key=lambda s: s.rate)
-            said.append(
+            lines.append(
                 f"Most stutter: {worst.sampler} at temperature {worst.temperature:g}, {worst.rate:.1%} of neighbours "
                 f"equal (real text: {self.corpus_stutter:.1%})."
             )
-        return said
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.table import Table, chain_edges, clique_edges, hidden_markov, ising, random_joint
-from anyorder.stats import Estimate
+from anyorder.stats import Estimate, mean_estimate
+
+_FLOORS = 100  # histograms a floor is estimated from
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ def empirical_tv(table: Table, texts: Tensor, repeats: int) -> Estimate:
     count = torch.zeros((repeats, base**length), dtype=torch.float64)
     count.scatter_add_(1, state, torch.ones_like(state, dtype=torch.float64))
     tv = (count / state.shape[1] - table.log_joint.exp().flatten()).abs().sum(1) / 2  # [R]
-    return Estimate(float(tv.mean()), float(tv.std() / repeats**0.5), repeats)
+    return mean_estimate(tv)
 
 
-def floor(table: Table, draws: int, generator: torch.Generator, repeats: int = 100) -> Estimate:
+def floor(table: Table, draws: int, generator: torch.Generator) -> Estimate:
     """The total variation that ``draws`` exact independent draws still show, from nothing but being finitely many."""
-    return empirical_tv(table, table.sample(generator, draws * repeats), repeats)
+    return empirical_tv(table, table.sample(generator, draws * _FLOORS), _FLOORS)

@@ -85,7 +85,7 @@ def finetune(
             starts=(0,),
             decay=(1.0,),
         ),
-        run=replace(RunRecipe(), checkpoint_every=max(50, steps // 4), keep=1, threads=base.run.threads, device=device),
+        run=RunRecipe(checkpoint_every=max(50, steps // 4), keep=1, threads=base.run.threads, device=device),
     )
     from anyorder.training.trainer import train
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -21,6 +21,8 @@ from anyorder.stats import Record, perplexity
 from anyorder.studies.causal import causal_terms, is_causal, load_causal
 from anyorder.studies.permutation import is_permutation, permutation_terms
 from anyorder.tasks.options import LoadOptions
+from anyorder.training.data import documents, evenly, to_blocks
+from anyorder.training.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -80,15 +82,12 @@ def contexts(
     With ``unit`` document only full rows are kept, so that every context is as long as the paper's; with ``line`` every
     line is a row of its own. ``limit`` keeps that many, evenly spread over the file.
     """
-    from anyorder.training.data import documents, to_blocks
-
     choose(padding, PADDINGS, "padding")
     shortest = 2 if unit == "line" else length - 1
     blocks = list(to_blocks(list(documents(file, unit)), tokenizer, length, shortest))
     if not blocks:
         raise AnyorderError(f"{file} gives no context of {length} tokens: take a longer text or a smaller --length")
-    if limit is not None and limit < len(blocks):
-        blocks = [blocks[i] for i in np.linspace(0, len(blocks) - 1, limit).astype(int)]
+    blocks = [blocks[i] for i in evenly(0, len(blocks), limit or len(blocks))]
     pad = cast(int, tokenizer.pad_token_id)
     tokens = pad_sequence([torch.tensor(block) for block in blocks], True, pad)
     if padding == "predicted":
@@ -117,35 +116,31 @@ def evaluate(
     """All perplexities of one model: sequential, and for an any-order model random: a masked one by each method of
     ``random``, XLNet along one order per context.
     """
-    from anyorder.training.tokenizer import load_tokenizer
 
     def generators(t: Tensor) -> list[torch.Generator]:
         return [generator_for(seed, row) for row in t.tolist()]
 
     jobs: list[tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]]
-    if is_permutation(path, load.trust_remote_code):
-        tokenizer = load_tokenizer(path, load.trust_remote_code)
-        rows = contexts(test, tokenizer, unit=unit, length=length, padding=padding, limit=limit)
-        xlnet, pad = load_causal(path, load), rows.pad_id
-        jobs = [
-            ("sequential", "permutation", lambda t, f: permutation_terms(xlnet, t, f, left_to_right(f), pad), 1),
-            ("random", "permutation",
-             lambda t, f: permutation_terms(xlnet, t, f, random_ranks(f, generators(t)), pad), 1),
-        ]  # fmt: skip
-    elif is_causal(path, load.trust_remote_code):
-        tokenizer = load_tokenizer(path, load.trust_remote_code)
-        rows = contexts(test, tokenizer, unit=unit, length=length, padding=padding, limit=limit)
-        model = load_causal(path, load)
-        jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, rows.pad_id), 1)]
+    read = partial(contexts, test, unit=unit, length=length, padding=padding, limit=limit)
+    permuted = is_permutation(path, load.trust_remote_code)
+    if permuted or is_causal(path, load.trust_remote_code):
+        rows = read(load_tokenizer(path, load.trust_remote_code))
+        model, pad = load_causal(path, load), rows.pad_id
+        jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, pad), 1)]
+        if permuted:
+            jobs = [
+                ("sequential", "permutation", lambda t, f: permutation_terms(model, t, f, left_to_right(f), pad), 1),
+                ("random", "permutation",
+                 lambda t, f: permutation_terms(model, t, f, random_ranks(f, generators(t)), pad), 1),
+            ]  # fmt: skip
     else:
         import anyorder
         from anyorder.conditionals.mlm import ModelConditionals
 
         lm = anyorder.load(str(path), **load.keywords)
-        rows = contexts(test, lm.tokenizer, unit=unit, length=length, padding=padding, limit=limit)
+        rows = read(lm.tokenizer)
         # Not the facade's conditionals: whether [PAD] is attended to is what is measured here.
         q = ModelConditionals(lm.model, mask_id=lm.conditionals.mask_id, pad_id=rows.pad_id, max_length=lm.max_length)
-
         each = {
             "chain": (lambda t, f: chain(q, t, f, random_ranks(f, generators(t))), 0),
             "bound": (lambda t, f: bound(q, t, f, generators(t), samples)[0], samples),

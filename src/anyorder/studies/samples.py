@@ -20,13 +20,15 @@ from anyorder.scoring.chain import chain, left_to_right, random_ranks
 from anyorder.scoring.seeds import generator_for
 from anyorder.stats import Interval, perplexity, wilson
 from anyorder.tasks.lm import MaskedLM
+from anyorder.training.data import evenly
 
 SCATTER = "The quick brown fox jumps over the lazy dog"
 BEGIN, END = "Tom is a cat and Jerry is a mouse.", "They became good friends."
 _ROWS = 8  # blocks scored at once
+_LONGEST = 30  # words of a sentence with blanks
 
 
-def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, seed: int = 0) -> Interval:
+def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str) -> Interval:
     """Perplexity of blocks, each along one order: ``sequential`` or ``random``."""
     special = torch.tensor(lm.tokenizer.all_special_ids)
     log_probs: list[float] = []
@@ -37,15 +39,15 @@ def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str, see
         if order == "sequential":
             rank = left_to_right(free)
         else:
-            rank = random_ranks(free, [generator_for(seed, row) for row in tokens.tolist()])
+            rank = random_ranks(free, [generator_for(0, row) for row in tokens.tolist()])
         log_probs += chain(lm.conditionals, tokens, free, rank).sum(1).tolist()
         counts += free.sum(1).tolist()
     return Interval(*perplexity(log_probs, counts))
 
 
-def blank_accuracy(lm: MaskedLM, blocks: Sequence[np.ndarray], seed: int = 0) -> Interval:
+def blank_accuracy(lm: MaskedLM, blocks: Sequence[np.ndarray]) -> Interval:
     """How often the likeliest token is the right one where a single token of a block, chosen uniformly, is masked."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     special = torch.tensor(lm.tokenizer.all_special_ids)
     hits = 0
     for start in range(0, len(blocks), _ROWS):
@@ -71,14 +73,12 @@ class Filled:
     found: tuple[str, ...]
 
 
-def filled_blanks(
-    lm: MaskedLM, blocks: Sequence[np.ndarray], blanks: int, count: int = 20, seed: int = 0
-) -> list[Filled]:
+def filled_blanks(lm: MaskedLM, blocks: Sequence[np.ndarray], blanks: int, count: int) -> list[Filled]:
     """``count`` sentences with ``blanks`` words of one token each masked at random, and the best joint filling."""
-    generator = np.random.default_rng((seed, blanks))
+    generator = np.random.default_rng((0, blanks))
     sentences = _sentences(lm, blocks, shortest=max(8, 2 * blanks))
     out = []
-    for words in (sentences[int(i)] for i in np.linspace(0, len(sentences) - 1, min(count, len(sentences)))):
+    for words in (sentences[i] for i in evenly(0, len(sentences), count)):
         single = [i for i, word in enumerate(words) if word.isalpha() and len(lm.tokenizer.tokenize(word)) == 1]
         places = sorted(generator.choice(single, min(blanks, len(single)), replace=False).tolist())
         text = " ".join("___" if i in places else word for i, word in enumerate(words))
@@ -87,20 +87,20 @@ def filled_blanks(
     return out
 
 
-def _sentences(lm: MaskedLM, blocks: Sequence[np.ndarray], shortest: int, longest: int = 30) -> list[list[str]]:
+def _sentences(lm: MaskedLM, blocks: Sequence[np.ndarray], shortest: int) -> list[list[str]]:
     """The first whole sentence of each held-out block, as words, if it is of a length to be read."""
     found = []
-    for i in range(len(blocks)):
-        text = cast(str, lm.tokenizer.decode(blocks[i], skip_special_tokens=True))
+    for block in blocks:
+        text = cast(str, lm.tokenizer.decode(block, skip_special_tokens=True))
         # A block may begin in the middle of a sentence: what follows the first full stop is whole.
         parts = re.split(r"(?<=[.!?]) +", text)[1:-1]
         words = parts[0].split() if parts else []
-        if shortest <= len(words) <= longest and sum(word.isalpha() for word in words) >= shortest:
+        if shortest <= len(words) <= _LONGEST and sum(word.isalpha() for word in words) >= shortest:
             found.append(words)
     return found
 
 
-def texts(lm: MaskedLM, use: str, count: int = 20) -> list[str]:
+def texts(lm: MaskedLM, use: str, count: int) -> list[str]:
     """``count`` texts, seeds from 0: ``scatter`` (Figure 1), ``begin-end`` (Figure 4) or ``paragraph``."""
     options: dict[str, dict] = {
         "scatter": {"scatter": SCATTER, "length": 48},

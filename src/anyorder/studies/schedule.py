@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 LENGTH = 64  # tokens of a text, as `generate` writes them
 TEXTS = 256
-_POINTS = 17  # of the curve
+_POINTS = 17  # of the curve, at most
 _ROWS = 8  # texts asked together
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCurve:
     """The curve, and each text's own."""
 
     curve: Curve
@@ -60,11 +60,12 @@ class Price(Record):
     blocks: tuple[int, ...]
 
 
-def points(length: int, most: int = _POINTS) -> list[int]:
+def points(length: int) -> list[int]:
     """Numbers of visible tokens, from none to all but one, denser at both ends, where a curve bends."""
-    if length <= most:
+    if length <= _POINTS:
         return list(range(length))
-    return sorted({round((length - 1) * (1 - math.cos(math.pi * j / (most - 1))) / 2) for j in range(most)})
+    last = _POINTS - 1
+    return sorted({round((length - 1) * (1 - math.cos(math.pi * j / last)) / 2) for j in range(_POINTS)})
 
 
 def read_texts(lm: MaskedLM, path: Path, share: float | None = None, count: int = TEXTS) -> list[list[int]]:
@@ -81,7 +82,7 @@ def measure_curve(
     count: int = TEXTS,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> Measured:
+) -> MeasuredCurve:
     """Measure the curve of ``lm``.
 
     Args:
@@ -107,7 +108,7 @@ def measure_curve(
         if progress is not None:
             progress(min(start + _ROWS, len(chosen)), len(chosen))
     each = np.concatenate(parts)
-    return Measured(_curve(each, n), each)
+    return MeasuredCurve(_curve(each, n), each)
 
 
 def _curves(lm: MaskedLM, tokens: torch.Tensor, first: int, n: int, seed: int) -> np.ndarray:
@@ -132,7 +133,7 @@ def _curve(each: np.ndarray, n: int) -> Curve:
     return Curve(tuple(t / n for t in points(n)), tuple(fitted.tolist()), errors, tokens=n, texts=len(each))
 
 
-def prices(measured: Measured, steps: Sequence[int]) -> Iterator[Price]:
+def prices(measured: MeasuredCurve, steps: Sequence[int]) -> Iterator[Price]:
     """The price of every schedule at each number of steps up to one per token, for texts of the curve's own length."""
     curve = measured.curve
     n, losses = curve.tokens, curve.losses(curve.tokens)

@@ -8,7 +8,6 @@ the rank correlation of attention, within the target and to the source, with the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.restricted import text_only
-from anyorder.models.attention import attention_influence
+from anyorder.models.attention import attention_influence, attention_of
 from anyorder.samplers.adaptive import mutual_influence
 from anyorder.stats import Estimate, mean_estimate
 from anyorder.studies.dependence import choose_pairs, measure_pairs
@@ -27,15 +26,16 @@ if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
 _RANDOM, _BESIDE = 6, 6  # pairs of positions of each text, drawn at random and side by side
+_ATTENTION = {"attention": False, "source_attention": True}  # whether it is the attention to the source
 
 
 @dataclass(frozen=True)
 class TargetDependence:
-    """Means over texts."""
+    """Means over texts; None where no text could be measured."""
 
     texts: int
-    given_source: Estimate  # nats between two target positions
-    given_nothing: Estimate
+    given_source: Estimate | None  # nats between two target positions
+    given_nothing: Estimate | None
     attention: Estimate | None  # rank correlation with the influence of tokens; None if the model hides its attention
     source_attention: Estimate | None
 
@@ -44,13 +44,11 @@ class TargetDependence:
         return asdict(self)
 
 
-def target_dependence(
-    lm: MaskedLM, pairs: Pairs, texts: int, seed: int = 0, progress: Callable[[int], None] = lambda done: None
-) -> TargetDependence:
+def target_dependence(lm: MaskedLM, pairs: Pairs, texts: int, seed: int = 0) -> TargetDependence:
     """Measure the first ``texts`` pairs whose targets have at least three tokens."""
     conditionals = text_only(lm.conditionals, lm.tokenizer)
     mask = lm.conditionals.mask_id
-    columns: dict[str, list[float]] = {name: [] for name in ("source", "nothing", "within", "to source")}
+    columns: dict[str, list[float]] = {name: [] for name in ("given_source", "given_nothing", *_ATTENTION)}
     generator = torch.Generator().manual_seed(seed)
     for source, reference in zip(pairs.sources, pairs.references, strict=True):
         length = len(lm.tokenizer(reference, add_special_tokens=False, verbose=False)["input_ids"])
@@ -61,19 +59,19 @@ def target_dependence(
         asked = choose_pairs(row.free, _RANDOM, _BESIDE, generator)
         hidden = row.tokens.clone()
         hidden[1 : len(opening) - 1] = mask
-        for name, tokens in (("source", row.tokens), ("nothing", hidden)):
+        for name, tokens in (("given_source", row.tokens), ("given_nothing", hidden)):
             columns[name].append(float(measure_pairs(conditionals, tokens, asked, generator)[0].mean()))
         noise = torch.rand((1, len(row.tokens)), generator=generator, dtype=torch.float64)
         found, _ = mutual_influence(conditionals, row.tokens[None], row.free[None], noise)
         truth = torch.maximum(found, found.transpose(1, 2))[0]
-        for name, to_source in (("within", False), ("to source", True)):
-            cheap, _ = attention_influence(lm.model, mask, None, to_source)(row.tokens[None], row.free[None])
-            columns[name].append(_rank_correlation(truth, cheap[0], row.free))
-        progress(len(columns["source"]))
-        if len(columns["source"]) == texts:
+        if attention_of(lm.model, row.tokens[None]) is not None:
+            for name, to_source in _ATTENTION.items():
+                cheap, _ = attention_influence(lm.model, mask, None, to_source)(row.tokens[None], row.free[None])
+                columns[name].append(_rank_correlation(truth, cheap[0], row.free))
+        if len(columns["given_source"]) == texts:
             break
-    estimates = {name: mean_estimate(values) for name, values in columns.items()}
-    return TargetDependence(len(columns["source"]), *estimates.values())
+    estimates = {name: mean_estimate(values) if values else None for name, values in columns.items()}
+    return TargetDependence(len(columns["given_source"]), **estimates)
 
 
 def _rank_correlation(truth: Tensor, cheap: Tensor, free: Tensor) -> float:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
 from anyorder.files.columns import rows as table_rows
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.metrics.translation import Scored, bootstrap, interval, scored
-from anyorder.stats import Interval
+from anyorder.stats import Interval, Record
 from anyorder.studies.options.translation import WAYS, two_columns
 from anyorder.tasks.options import TranslateOptions
 from anyorder.tasks.translate import Translation, translate
@@ -28,7 +28,7 @@ BASELINE = "left-to-right"  # one token per step in reading order, kept keys and
 
 
 @dataclass(frozen=True)
-class Quality:
+class Quality(Record):
     """One row of the study; the time is for one sentence among all translated together."""
 
     way: str
@@ -41,11 +41,6 @@ class Quality:
     stutter: float  # tokens equal to their left neighbour, as a share, beyond that of the references
     seconds: float
     passes: float  # rows of the model for one target
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        found = asdict(self)
-        return found | {name: getattr(self, name).to_dict() for name in ("bleu", "chrf", "ahead")}
 
 
 @dataclass(frozen=True)

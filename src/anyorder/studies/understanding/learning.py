@@ -79,7 +79,7 @@ def learn(
 ) -> Learned:
     """Fine-tune ``model`` (a name, a folder, the bundled one if None) and measure it.
 
-    The new head is drawn from torch's global generator, seeded for the while: the result depends on ``seed`` alone.
+    The new head is drawn from torch's global generator, seeded meanwhile: the result depends on ``seed`` alone.
     """
     began = time.perf_counter()
     with torch.random.fork_rng():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from anyorder.metrics.bootstrap import Statistic
 from anyorder.metrics.glue import METRICS
-
-FIGURES = {"matthews": "Matthews", "f1": "F1", "accuracy": "accuracy", "pearson": "Pearson", "spearman": "Spearman",
-           "exact": "exact match"}  # fmt: skip
+from anyorder.stats import Record
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Record):
     """Predictions beside labels, or scores that are given example by example.
 
     Attributes:
@@ -63,12 +61,7 @@ class Outcome:
 
     def same_examples(self, other: Outcome) -> bool:
         """Whether two outcomes may be compared pair by pair."""
-        gold = [outcome.columns.get("gold") for outcome in (self, other)]
-        return self.examples == other.examples and gold[0] == gold[1]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return asdict(self)
+        return self.examples == other.examples and self.columns.get("gold") == other.columns.get("gold")
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Outcome:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from anyorder.errors import AnyorderError, choose
 from anyorder.files.journal import Journal
 from anyorder.metrics.bootstrap import middle, replicates
 from anyorder.metrics.glue import Numbers, glue_average
-from anyorder.stats import Interval, Record, to_json
+from anyorder.stats import Interval, Record
 from anyorder.studies.options import LearningOptions, UnderstandingOptions
 from anyorder.studies.understanding.labels import Labels
 from anyorder.studies.understanding.learning import learn, read_job
@@ -78,7 +79,7 @@ def run_cells(
 ) -> None:
     """Fill ``journal`` with every cell it lacks."""
     _check_records(models, options, journal)
-    done = {(record["model"], record["task"], record["seed"]) for record in journal.records}
+    done = _done(journal)
     jobs = {task: read_job(task, options) for task in chosen(options.tasks)}
     for task, job in jobs.items():
         for name, path in models.items():
@@ -107,6 +108,11 @@ def _check_records(models: Mapping[str, str], options: UnderstandingOptions, jou
             )
 
 
+def _done(journal: Journal) -> set[tuple[str, str, int]]:
+    """The cells that are there: model, task, seed."""
+    return {(record["model"], record["task"], record["seed"]) for record in journal.records}
+
+
 def _seeds(job: Labels | Spans, options: UnderstandingOptions) -> range:
     count = min(options.seeds, options.large_seeds) if job.size > LARGE else options.seeds
     return range(options.seed, options.seed + count)
@@ -116,12 +122,9 @@ def _run_cell(
     name: str, path: str, start: str, task: str, job: Labels | Spans, seed: int, options: UnderstandingOptions,
     journal: Journal, progress: Progress | None, together: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    def report(step: int, steps: int) -> None:
-        if progress is not None:
-            progress(f"{name} {task} {seed}", step, steps)
-
+    report = partial(progress, f"{name} {task} {seed}") if progress is not None else None
     learned = learn(job, start, options, seed, report)
-    outcomes = [to_json(outcome.to_dict()) for outcome in learned.outcomes]
+    outcomes = [outcome.to_dict() for outcome in learned.outcomes]
     record = {"model": name, "path": path, "task": task, "seed": seed, "seconds": learned.seconds}
     journal.add({**record, **({"together": list(together)} if together else {}), "outcomes": outcomes})
 
@@ -133,28 +136,19 @@ def _run_together(
     """All tasks together, then each alone from there; the checkpoints between go when their cells are done."""
     star = name + STAR
     for seed in range(options.seed, options.seed + options.seeds):
-        done = {(record["model"], record["task"], record["seed"]) for record in journal.records}
-        missing = [
-            task for task, job in jobs.items() if seed in _seeds(job, options) and (star, task, seed) not in done
-        ]
+        done = _done(journal)
+        missing = [t for t, job in jobs.items() if seed in _seeds(job, options) and (star, t, seed) not in done]
         if not missing:
             continue
         # What a run with other settings left behind has another name.
         decides = repr((journal_settings(options), list(jobs), path, seed))
         folder = journal.path.parent / f"{name}-together-{blake2b(decides.encode(), digest_size=6).hexdigest()}"
-
-        def report(step: int, steps: int, seed: int = seed) -> None:
-            if progress is not None:
-                progress(f"{star} together {seed}", step, steps)
-
+        report = partial(progress, f"{star} together {seed}") if progress is not None else None
         places = learn_together(jobs, path, options, seed, folder, report)
         for task in missing:
             start = str(places[task])
             _run_cell(star, path, start, task, jobs[task], seed, options, journal, progress, list(jobs))
         shutil.rmtree(folder)
-
-
-# --- the table ------------------------------------------------------------------------------------------------------
 
 
 Runs = dict[str, dict[str, list[Outcome]]]  # model -> test set -> one outcome per seed
@@ -209,11 +203,8 @@ def _row(model: str, task: str, metric: str, outcomes: list[Outcome], other: lis
     if other:
         by = value.value - float(np.mean([one.value(metric) for one in other]))
         difference = middle(by, replicates(mine, n, theirs))
-    first = outcomes[0]
-    return _with(
-        Row(model, task, metric, value.value, seeds=len(each), examples=n, train=first.train, cut=first.cut),
-        value, each, difference,
-    )  # fmt: skip
+    about = {"examples": n, "train": outcomes[0].train, "cut": outcomes[0].cut}
+    return _row_of((model, task, metric), value, each, difference, **about)
 
 
 def _average(model: str, tasks: dict[str, list[Outcome]], other: dict[str, list[Outcome]]) -> Row:
@@ -236,7 +227,7 @@ def _average(model: str, tasks: dict[str, list[Outcome]], other: dict[str, list[
     value = _mean_average(tasks)
     each = [_mean_average({task: [outcomes[i]] for task, outcomes in tasks.items()}) for i in range(seeds)]
     difference = middle(value - _mean_average(other), drawn(True)) if other else None
-    return _with(Row(model, AVERAGE, "glue", value, seeds=seeds), middle(value, drawn(False)), each, difference)
+    return _row_of((model, AVERAGE, "glue"), middle(value, drawn(False)), each, difference)
 
 
 def _mean_average(tasks: Mapping[str, Sequence[Outcome]]) -> float:
@@ -248,10 +239,10 @@ def _mean_average(tasks: Mapping[str, Sequence[Outcome]]) -> float:
     )
 
 
-def _with(row: Row, value: Interval, each: Sequence[float], difference: Interval | None) -> Row:
+def _row_of(
+    key: tuple[str, str, str], value: Interval, each: Sequence[float], difference: Interval | None, **about: int
+) -> Row:
+    """``key``: the model, the task, the metric."""
     spread = float(np.std(each, ddof=1)) if len(each) > 1 else None
-    more: dict[str, Any] = {"low": value.low, "high": value.high, "spread": spread}
-    if difference is not None:
-        ends = {"difference_low": difference.low, "difference_high": difference.high}
-        more |= {"difference": difference.value, **ends}
-    return Row(**{**asdict(row), **more})
+    compared = (difference.value, difference.low, difference.high) if difference is not None else (None, None, None)
+    return Row(*key, value.value, value.low, value.high, spread, *compared, seeds=len(each), **about)

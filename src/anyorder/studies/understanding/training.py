@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -58,7 +57,9 @@ class _GroupedTrainer(Trainer):
         return self.accelerator.prepare(loader)
 
 
-class _Told(TrainerCallback):
+class _Progress(TrainerCallback):
+    """Reports every step."""
+
     def __init__(self, report: Report) -> None:
         self.report = report
 
@@ -76,13 +77,11 @@ def fit(
 ) -> None:
     """Train ``model`` on ``rows`` in place; it ends in eval mode.
 
-    The Trainer draws dropout from torch's global generator, which is seeded for the while and restored.
+    The Trainer draws dropout from torch's global generator, which is seeded meanwhile and restored.
     """
     groups = [row[TASK] for row in rows] if TASK in rows[0] else None
     batches = SimilarBatches([len(row["input_ids"]) for row in rows], options.batch, seed, groups)
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        stack.enter_context(torch.random.fork_rng())
+    with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng():
         arguments = TrainingArguments(
             folder,
             num_train_epochs=options.epochs,
@@ -100,7 +99,7 @@ def fit(
         )
         trainer = _GroupedTrainer(
             model, arguments, data_collator=Collator(tokenizer), train_dataset=list(rows), batches=batches,
-            callbacks=[_Told(report)] if report is not None else None,
+            callbacks=[_Progress(report)] if report is not None else None,
         )  # fmt: skip
         trainer.remove_callback(PrinterCallback)
         loss = trainer.train().training_loss
