@@ -45,7 +45,7 @@ def bundle(
         data_dir: Where the texts of the bars lie; None leaves them unmeasured, which needs ``allow_short``.
         target: Where it goes.
         allow_short: Also take a model that falls short of the bars.
-        pairs_limit: At most so many minimal pairs of each set; None: all of them.
+        pairs_limit: At most this many minimal pairs of each set; None: all of them.
         start: What the model was started from, as its card says it; None: the recipe's ``init``.
     """
     model = AutoModelForMaskedLM.from_pretrained(final, dtype=torch.float16)
@@ -83,6 +83,6 @@ if __name__ == "__main__":
     parser.add_argument("final", type=Path)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--allow-short", action="store_true", help="also take a model that falls short of the bars")
-    parser.add_argument("--pairs-limit", type=int, help="at most so many minimal pairs of each set; all if absent")
+    parser.add_argument("--pairs-limit", type=int, help="at most this many minimal pairs of each set; all if absent")
     parser.add_argument("--start", help="what the model was started from, for its card; the recipe's init if absent")
     bundle(**vars(parser.parse_args()))

@@ -89,7 +89,7 @@ def measure_curve(
         lm: The model.
         texts: Tokens of held-out texts without special ones; those of at least ``length`` tokens are cut to it.
         length: Tokens; :data:`LENGTH` if None, or less where most texts or the model are shorter.
-        count: At most so many of the texts, evenly spread.
+        count: At most this many of the texts, evenly spread.
         seed: Of the orders; a text's order depends on nothing else but itself.
         progress: Called with the texts done, and with all.
     """

@@ -52,7 +52,7 @@ class Pairs:
 
 
 def read_pairs(path: str, columns: str, limit: int | None) -> Pairs:
-    """Two columns of a table, such as ``"1,2"``; of more than ``limit`` pairs so many, evenly spread."""
+    """Two columns of a table, such as ``"1,2"``; at most ``limit`` pairs, evenly spread."""
     found = [pair for pair in table_rows(path, two_columns(columns), "--columns") if all(part.strip() for part in pair)]
     if not found:
         raise AnyorderError(f"{path} holds no pairs: it needs two texts per line with a tab between them")

@@ -67,7 +67,7 @@ class ScheduleOptions(Options):
         None, "Tokens of a text, special ones not counted; longer ones are cut. 64 if absent, or as texts are.",
         "-l", least=2,
     )  # fmt: skip
-    texts: int = option(256, "At most so many texts, evenly spread over the files.", "-n", least=2)
+    texts: int = option(256, "At most this many texts, evenly spread over the files.", "-n", least=2)
     steps: str = option("1,2,4,8,16,32,64", STEPS)
     seed: int = seed_option()
 

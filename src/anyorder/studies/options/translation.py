@@ -37,10 +37,12 @@ class TranslationOptions(Options):
     baseline: str | None = option(
         None, "A model of pairs that writes left to right to compare with; the same model if absent."
     )
-    limit: int | None = option(None, "So many pairs, evenly spread.", least=1)
+    limit: int | None = option(None, "At most this many pairs, evenly spread.", least=1)
     resamples: int = option(1000, "Of the paired bootstrap; 0 for no intervals.", least=0)
     dependence: int = option(
-        0, "Also measure on so many pairs how target tokens depend on each other, with the source and without.", least=0
+        0,
+        "Also measure on this many pairs how target tokens depend on each other, with the source and without.",
+        least=0,
     )
     seed: int = seed_option()
 

@@ -20,8 +20,8 @@ class LearningOptions(Options):
         None, "Tokens of a row; longer texts are cut, passages read in windows. 128, or 384 of squad2.", least=8
     )
     stride: int | None = option(None, "Tokens between two windows of squad2; a third of a row if absent.", least=1)
-    train_limit: int | None = option(None, "At most so many training examples per task.", least=2)
-    test_limit: int | None = option(None, "At most so many test examples per task.", least=2)
+    train_limit: int | None = option(None, "At most this many training examples per task.", least=2)
+    test_limit: int | None = option(None, "At most this many test examples per task.", least=2)
     from_dev: float = option(
         0.6, "Share of the dev set to learn from where there is no training set (qnli, squad2).", above=0, below=1
     )
