@@ -38,3 +38,20 @@ def test_what_stands_for_the_type_is_taken() -> None:
     assert FillOptions(top=np.int64(3), order=[2, 1], tail=None).top == 3
     assert GenerateOptions(temperature=1, top_p=np.float32(0.5), order=(1, 2)).temperature == 1
     assert TranslateOptions(steps="1,2", must=("a",)).steps == "1,2"
+
+
+def test_texts_of_another_type_are_refused(tiny_lm: Any) -> None:
+    for given in (3, None, b"the ___"):
+        for ask in (tiny_lm.fill, tiny_lm.score):
+            with pytest.raises(AnyorderError, match="give a text or a list of texts, not"):
+                ask(given)
+        with pytest.raises(AnyorderError, match="a text is a string, not"):
+            tiny_lm.joint(given)
+    for ask in (tiny_lm.fill, tiny_lm.score, tiny_lm.generate):
+        with pytest.raises(AnyorderError, match="a text is a string, not float: convert it"):
+            ask(["the ___", float("nan")])  # as a missing cell of a table is
+
+
+def test_a_tuple_is_a_list_of_prompts(tiny_lm: Any) -> None:
+    prompts = ("the ___ sat", "a ___")
+    assert tiny_lm.generate(prompts) == tiny_lm.generate(list(prompts))

@@ -22,7 +22,6 @@ from anyorder.kinds import check_kind, kinds_of
 P = ParamSpec("P")
 S = TypeVar("S")
 O = TypeVar("O")  # noqa: E741 - the options
-T = TypeVar("T")
 R = TypeVar("R")
 One = TypeVar("One", covariant=True)
 Many = TypeVar("Many", covariant=True)
@@ -107,7 +106,9 @@ def _check(one: Field[Any], value: Any) -> None:
 
 
 def check_text(text: str) -> str:
-    """``text`` if it can be written as UTF-8; a terminal may pass bytes that cannot."""
+    """``text`` if it is one and can be written as UTF-8; a terminal may pass bytes that cannot."""
+    if not isinstance(text, str):
+        raise AnyorderError(f"a text is a string, not {type(text).__name__}: convert it, or choose its column")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -117,15 +118,20 @@ def check_text(text: str) -> str:
     return text
 
 
-def takes(options: Callable[P, O]) -> Callable[[Callable[[S, T, O], R]], Callable[Concatenate[S, T, P], R]]:
+def check_texts(texts: Iterable[str]) -> list[str]:
+    """Several texts, each of them checked."""
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise AnyorderError(f"give a text or a list of texts, not {type(texts).__name__}")
+    return [check_text(text) for text in texts]
+
+
+def takes(options: Callable[P, O]) -> Callable[[Callable[[S, str, O], R]], Callable[Concatenate[S, str, P], R]]:
     """Let a method ``(self, text, options)`` be called with the options as keywords, ``(self, text, top=3)``."""
 
-    def decorate(method: Callable[[S, T, O], R]) -> Callable[Concatenate[S, T, P], R]:
+    def decorate(method: Callable[[S, str, O], R]) -> Callable[Concatenate[S, str, P], R]:
         @wraps(method)
-        def call(self: S, text: T, *args: P.args, **keywords: P.kwargs) -> R:
-            for one in [text] if isinstance(text, str) else cast("Iterable[Any]", text):
-                check_text(one)
-            return method(self, text, options(*args, **keywords))
+        def call(self: S, text: str, *args: P.args, **keywords: P.kwargs) -> R:
+            return method(self, check_text(text), options(*args, **keywords))
 
         return _described(call, options)
 
@@ -168,7 +174,7 @@ def takes_many(
     def decorate(method: Callable[[Any, str | list[str], O], list[R]]) -> OneOrMany[P, R]:
         @wraps(method)
         def call(self: Any, texts: str | Sequence[str], *args: P.args, **keywords: P.kwargs) -> Any:
-            given = check_text(texts) if isinstance(texts, str) else [check_text(text) for text in texts]
+            given = check_text(texts) if isinstance(texts, str) else check_texts(texts)
             answers = method(self, given, options(*args, **keywords))
             return answers[0] if isinstance(texts, str) else answers
 
@@ -181,7 +187,7 @@ class _Prompted(Protocol[P, One, Many]):
     @overload
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> One: ...
     @overload
-    def __call__(self, prompts: list[str], /, *args: P.args, **keywords: P.kwargs) -> Many: ...
+    def __call__(self, prompts: list[str] | tuple[str, ...], /, *args: P.args, **keywords: P.kwargs) -> Many: ...
 
 
 class PromptOrMany(Generic[P, One, Many]):
@@ -227,8 +233,8 @@ def takes_prompts_together(
 
 
 def _several(args: Sequence[Any], keywords: dict[str, Any]) -> bool:
-    """Whether the first option is a list of texts."""
-    return isinstance(args[0] if args else keywords.get("prompt"), list)
+    """Whether the first option is several texts."""
+    return isinstance(args[0] if args else keywords.get("prompt"), list | tuple)
 
 
 def _prompts(options: Any, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[str | None], Any]:
@@ -236,7 +242,7 @@ def _prompts(options: Any, args: Sequence[Any], keywords: dict[str, Any]) -> tup
     if not _several(args, keywords):
         ready = options(*args, **keywords)
         return [ready.prompt], ready
-    prompts = [check_text(text) for text in (args[0] if args else keywords["prompt"])]
+    prompts = check_texts(args[0] if args else keywords["prompt"])
     return [*prompts], options(*args[1:], **{**keywords, "prompt": None})
 
 

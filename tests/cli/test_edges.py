@@ -8,13 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anyorder.cli import common
 from anyorder.cli.common import print_json
 from anyorder.cli.evaluate_perplexity import _print as perplexities
 from anyorder.show.printable import printable
@@ -68,6 +69,11 @@ def one_line(answer: tuple[int, str, str], says: str, status: int = 2) -> None:
         (["score", "texts.txt", "--out", "/proc/x.tsv"], "cannot write"),
         (["score", "texts.txt", "--out", "done.tsv"], "--overwrite"),
         (["score", "nowhere.txt"], "no file"),
+        (["score", "folder"], "folder is a folder"),
+        (["score", "texts.txt", "--method", "bound", "--samples", "1"], "at least 2 samples"),
+        (["score", "texts.txt", "--out", "link.jsonl", "--overwrite"], "holds the texts themselves"),
+        (["fill", "--file", "texts.txt", "--out", "texts.txt", "--overwrite"], "holds the texts themselves"),
+        (["fill", "--file", "done.jsonl", "--column", "a", "--out", "./", "--resume"], "holds the texts themselves"),
         (["diagnose", "--data", "texts.txt", "--out", "done.html"], "--overwrite"),
         (["diagnose", "a", "--model", "b", "--data", "texts.txt"], "two models"),
         (["evaluate", "pairwise", "--data", "texts.txt", "--out", "done.tsv"], "--overwrite"),
@@ -85,8 +91,12 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(
 ) -> None:
     for name in ("done.tsv", "done.html"):
         (tmp_path / name).write_text("precious")
+    (tmp_path / "done.jsonl").write_text('{"a": "the ___"}\n')
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.jsonl").symlink_to("texts.txt")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     one_line(command(*arguments), says)
-    assert (tmp_path / "done.tsv").read_text() == "precious"
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
 def test_a_device_that_is_not_there(command: Any, tiny_checkpoint: Path) -> None:
@@ -229,7 +239,37 @@ def test_the_table_of_perplexities_has_room_for_names(capsys: Any, monkeypatch: 
     assert "padding" in capsys.readouterr().out
 
 
-def test_every_command_has_its_example(command: Any) -> None:
-    assert common.command  # registered through it
-    for name in ("fill", "generate", "score", "joint", "evaluate generation"):
-        assert "Example: anyorder" in " ".join(command(*name.split(), "--help")[1].split())
+def test_a_finished_file_is_not_taken_for_one_with_other_settings(command: Any, tiny_checkpoint: Path) -> None:
+    arguments = ("score", "texts.txt", "-m", tiny_checkpoint, "--out", "scores.jsonl")
+    assert command(*arguments)[0] == 0
+    status, _, err = command(*arguments, "--method", "pll", "--resume")
+    assert status == 0
+    assert err == "anyorder: note: scores.jsonl was complete and stays as it is; --overwrite would write it anew\n"
+
+
+def test_words_scored_as_unknown_are_said_once(command: Any, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.txt").write_text("the cat\n" + "日本\n" * 600)  # more than two windows
+    _, _, err = command("score", "odd.txt", "-m", tiny_checkpoint, "--json")
+    assert err == "anyorder: note: words that the tokenizer cannot represent are scored as [UNK]\n"
+    assert command("score", "the cat", "-m", tiny_checkpoint, "--json")[2] == ""
+
+
+def helps(command: Any, *name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every command and its help."""
+    shown = command(*name, "--help")[1]
+    _, _, below = shown.partition(" Commands ")
+    if not below:
+        yield name, shown
+    for one in re.findall(r"^│ (\S+) ", below, re.MULTILINE):
+        yield from helps(command, *name, one)
+
+
+def test_every_help_has_its_example_and_even_lines(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = list(helps(command))
+    assert len(found) > 20
+    for name, shown in found:
+        assert f"Example: anyorder {' '.join(name)} " in " ".join(shown.split())
+        prose = [line.strip() for line in shown.partition("╭")[0].splitlines()]
+        for line, following in pairwise(prose):  # a word that would have fitted did not go on the next line
+            assert not following or not line or len(f"{line} {following.split()[0]}") > 78

@@ -118,6 +118,12 @@ def test_a_checkpoint_of_bert_for_pretraining_has_a_head(tmp_path: Path) -> None
 # -- what it refuses ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["", 3])
+def test_what_names_no_model(name: Any) -> None:
+    with pytest.raises(AnyorderError, match=f"{name!r} names no model"):
+        anyorder.load(name)
+
+
 def test_no_such_folder(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "there is no folder .*nowhere")
     refused("./nowhere", "there is no folder")

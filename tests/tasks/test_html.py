@@ -82,6 +82,7 @@ def test_repr_is_one_line(tiny_lm):
         tiny_lm.score("the cat"),
         Completion("a\nb", -1.0, ("b",), (1,)),
         Generation("a\nb", (1,), -1.0, 2),
+        next(tiny_lm.stream("The ___ sat.", samples=2)),
     ]
     for thing in things:
         assert "\n" not in repr(thing)

@@ -69,9 +69,9 @@ def main() -> None:
     except OSError as error:
         why = " ".join(str(error.strerror or error).split())
         if error.filename is not None:  # a place that was named
-            _end(f"cannot read or write {error.filename} ({why}): check the place and its room", 2)
+            _end(f"cannot read or write {error.filename} ({why}): check the path and the free space", 2)
         _silence()
-        _end(f"cannot read or write ({why}): check the place and its room", 1)
+        _end(f"cannot read or write ({why}): check the free space, and where the output goes", 1)
 
 
 def _misused(error: Any) -> NoReturn:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
@@ -89,6 +91,8 @@ def flat(function: Callable[..., None]) -> Callable[..., None]:
         }
         function(**ready, **given)
 
+    # The terminal breaks the lines: those of the source would leave every second one half empty.
+    call.__doc__ = "\n\n".join(" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n"))
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect documents
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     return call
@@ -128,6 +132,21 @@ def said_of(special_tokens: bool) -> str:
 def count(number: int, noun: str) -> str:
     """``1 text``, ``2 texts``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def note(message: str) -> None:
+    """A line on stderr about a result that is right, but not what it may be taken for."""
+    print(f"anyorder: note: {message}", file=sys.stderr)
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Each of our warnings as a note, once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for message in dict.fromkeys(str(one.message) for one in caught if one.category is UserWarning):
+        note(message)
 
 
 @contextmanager

@@ -7,14 +7,13 @@ workers changes a byte: an engine only decides where windows are answered, and g
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from anyorder.cli.common import ModelOptions, count, load_model, progress
+from anyorder.cli.common import ModelOptions, count, load_model, note, notes, progress
 from anyorder.errors import AnyorderError
 from anyorder.options import Options, option
 
@@ -158,6 +157,7 @@ def outputs_of(names: Sequence[str], files: LinesOptions, suffix: str = ".jsonl"
     # Read once before anything is written: a bad line at the end should not cost the work before it.
     totals = [None if name == "-" else sum(1 for _ in source) for name, source in zip(names, sources, strict=True)]
     if files.out is None or not (files.out.endswith("/") or Path(files.out).is_dir()):
+        _refuse_input(files.path, names)
         texts = sources[0] if len(sources) == 1 else Sources(sources)
         known = [total for total in totals if total is not None]
         return [Output(files.path, texts, sum(known) if len(known) == len(totals) else None)]
@@ -170,10 +170,19 @@ def outputs_of(names: Sequence[str], files: LinesOptions, suffix: str = ".jsonl"
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise AnyorderError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from None
-    return [
-        Output(folder / (stem + (".parquet" if name.endswith(".parquet") else suffix)), source, total)
-        for stem, name, source, total in zip(stems, names, sources, totals, strict=True)
+    paths = [
+        folder / (stem + (".parquet" if name.endswith(".parquet") else suffix))
+        for stem, name in zip(stems, names, strict=True)
     ]
+    for path in paths:
+        _refuse_input(path, names)
+    return [Output(*one) for one in zip(paths, sources, totals, strict=True)]
+
+
+def _refuse_input(path: Path | None, names: Sequence[str]) -> None:
+    """Texts are read while their answers are written: a file cannot be both."""
+    if path is not None and path.is_file() and any(name != "-" and path.samefile(name) for name in names):
+        raise AnyorderError(f"{path} holds the texts themselves: choose another --out")
 
 
 def answer_texts(
@@ -212,7 +221,7 @@ def answer_texts(
             one.check(files.overwrite)
     totals = [one.total for one in outputs]
     long = done = 0
-    with ExitStack() as alone, progress() as bar:
+    with ExitStack() as alone, progress() as bar, notes():
         for output in outputs:
             alone.enter_context(only_writer(output.path))
         number = bar.add_task(answering(task).doing, total=None if None in totals else sum(one or 0 for one in totals))
@@ -226,6 +235,8 @@ def answer_texts(
             for one, texts, total in zip(results, rest, totals, strict=True):
                 if files.resume:
                     one.resume(texts, WINDOW, total)
+                    if total and one.written == total:
+                        note(f"{one.result} was complete and stays as it is; --overwrite would write it anew")
                 else:
                     one.begin()
             for window, answers in engine.answers(_windows(results, rest)):
@@ -239,9 +250,7 @@ def answer_texts(
             one.finish()
     if long:
         verb = "was" if long == 1 else "were"
-        print(
-            f"anyorder: {count(long, 'text')} {verb} longer than the model and {verb} read in windows", file=sys.stderr
-        )
+        note(f"{count(long, 'text')} {verb} longer than the model and {verb} read in windows")
 
 
 def _windows(results: Sequence[Results], rest: Sequence[Iterator[str]]) -> Iterator[Window]:

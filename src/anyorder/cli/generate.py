@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, note, notes, print_json, progress
 from anyorder.cli.files import FileOptions
 from anyorder.errors import AnyorderError
 from anyorder.show.animation import check_animation_path, write_animation
@@ -67,11 +66,11 @@ def generate(
     lm = load_model(model, quick=True)
     from anyorder.tasks.generate import generations, plan
 
-    with _notes():
+    with notes():
         task = plan(lm, **vars(options))
     if task.price is not None and not as_json:
         each = f"{task.price:.1f} nats per text"
-        print(f"anyorder: note: {task.steps} steps lose about {each} against one token per step", file=sys.stderr)
+        note(f"{task.steps} steps lose about {each} against one token per step")
     done: list[Generation] = []
     recorder = Recorder(*headline(lm.name, options)) if animate is not None else None
     try:
@@ -125,13 +124,3 @@ def _watching(task: Plan, trace: bool, as_json: bool) -> Iterator[Any]:
     with progress() as bar:
         number = bar.add_task("generating", total=batches * task.steps)
         yield lambda *_: bar.advance(number)
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Our warnings as one line each on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        print(f"anyorder: note: {warning.message}", file=sys.stderr)

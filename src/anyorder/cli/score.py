@@ -40,10 +40,11 @@ def score(
     run that was stopped, and the file is byte for byte that of a run that was not. --engine ray spreads the work over
     the workers of a cluster, or of this machine, and changes no byte.
     """
+    outputs = _outputs(texts, files)  # first, since it is quick to find a mistake there
     from anyorder.show.scores import Tsv
 
     tsv = Tsv(options) if not json and (files.out is None or files.out.endswith(".tsv")) else None
-    answer_texts("score", options, model, files, _outputs(texts, files), tsv)
+    answer_texts("score", options, model, files, outputs, tsv)
     if tsv and files.out is None:
         print(f"log_prob: {options.meaning}", file=sys.stderr)
 

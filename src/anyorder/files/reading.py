@@ -177,7 +177,7 @@ def is_file_name(given: str) -> bool:
     """Whether an argument names a file (or standard input) rather than being a text: it exists, or looks like one."""
     path = Path(given)
     try:
-        there = path.is_file() or ("/" in given and path.exists())
+        there = path.exists() and path.name != ""  # nothing and "." are texts, if poor ones
     except (OSError, ValueError):  # a long text is no file name
         return False
     return there or given == "-" or (" " not in given and path.suffix[1:].isalnum())

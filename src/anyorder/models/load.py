@@ -103,6 +103,8 @@ def usable_device(device: str | torch.device | None) -> torch.device:
         torch.zeros(1, device=place)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).split(".")[0].splitlines()[0]
+        if reason.startswith("Expected one of"):  # torch lists what no wheel of it has
+            reason = "known ones are cpu, cuda, cuda:1, mps, xpu"
         raise AnyorderError(f"cannot use the device {str(device)!r} ({reason}): choose cpu, or leave it out") from None
     return place
 
@@ -135,6 +137,8 @@ def locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
                 "the bundled model is missing from this installation: reinstall anyorder, or name a model"
             )
         return str(BUNDLED), BUNDLED_NAME
+    if not isinstance(name_or_path, str | os.PathLike) or not str(name_or_path):
+        raise AnyorderError(f"{name_or_path!r} names no model: give a Hugging Face name or a folder")
     text = os.path.expanduser(os.fspath(name_or_path))
     folder = Path(text)
     if folder.is_file():

@@ -111,6 +111,8 @@ class ScoreOptions(Options):
             raise AnyorderError(f"{self.method} has no order: choose the method chain, or leave the order out")
         if self.samples is not None and self.method != "bound" and self.order != "random":
             raise AnyorderError("only the bound and random orders are sampled: leave the number of samples out")
+        if self.method == "bound" and self.samples == 1:
+            raise AnyorderError("the bound's standard error needs at least 2 samples, not 1: raise --samples")
 
     @property
     def estimated(self) -> bool:
@@ -238,7 +240,7 @@ class TranslateOptions(Options):
 
     _: KW_ONLY
     steps: int | str | None = option(None, SAID["steps"] + " 10 if absent.", "-k", kind=str)
-    lengths: int = option(1, "Try so many of the likeliest lengths and keep the best target.", least=1)
+    lengths: int = option(1, "Try this many of the likeliest lengths and keep the best target.", least=1)
     length_law: str = option(
         "auto",
         "p(length | source): head (learned beside the model), text (Bayes' rule over the source), auto: head if any.",

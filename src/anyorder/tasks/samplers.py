@@ -89,7 +89,7 @@ class AnyOrder(SamplerOptions):
 
     speculate: int | None = option(
         None,
-        "any-order, read in order: guess so many tokens per step and keep those that one at a time could have drawn. "
+        "any-order, read in order: guess this many tokens per step and keep those that one at a time could have drawn. "
         "The same law in fewer passes, for one text or a few; 8 is a good number.",
     )
 

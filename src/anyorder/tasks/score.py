@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -180,6 +181,9 @@ def score(
     asked, reading = reader(lm, method.reading, method.name, method.name == "chain")
     method = replace(method, reading=reading)
     rows = pieces(lm.tokenizer, texts, lm.max_length, stride=options.stride, strict=options.strict, first=first)
+    if any(lm.tokenizer.unk_token_id in piece.tokens[piece.start : piece.stop] for piece in rows):
+        said = f"words that the tokenizer cannot represent are scored as {lm.tokenizer.unk_token}"
+        warnings.warn(said, stacklevel=4)  # where lm.score is called
     terms: list[list[tuple[str, float]]] = [[] for _ in texts]
     log_prob, variance, windows = [0.0] * len(texts), [0.0] * len(texts), [0] * len(texts)
 

@@ -127,6 +127,10 @@ class Step:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.state, self.info))
 
+    def __repr__(self) -> str:
+        more = f", {len(self.rows)} texts" if len(self.rows) > 1 else ""
+        return f"Step({self.text!r}{more})"
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts so far, ``___`` where nothing stands yet."""
