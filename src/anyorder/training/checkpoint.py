@@ -67,7 +67,7 @@ def _complete(folder: Path) -> list[Path]:
 def latest(folder: Path) -> Checkpoint | None:
     """The newest whole checkpoint under ``folder``; leftovers of interrupted writes are removed."""
     for torn in folder.glob(f"*{UNFINISHED}*"):  # also one replaced by the same step: the run does that step again
-        shutil.rmtree(torn)
+        shutil.rmtree(torn, ignore_errors=True)  # each process of a run does this: another may be faster
     complete = _complete(folder)
     if not complete:
         return None
