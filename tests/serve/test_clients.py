@@ -21,6 +21,19 @@ def ai(client):
 
 def test_openai_lists_the_model(ai):
     assert [one.id for one in ai.models.list()] == [NAME]
+    assert ai.models.retrieve(NAME).id == NAME
+
+
+def test_openai_may_send_what_changes_nothing(ai):
+    said: dict[str, Any] = {"model": NAME, "prompt": PROMPT, "max_tokens": 2, "seed": 1}
+    nothing: dict[str, Any] = {"stop": None, "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}}
+    made = ai.completions.create(**said, **nothing, best_of=1)
+    assert made.choices[0].text == ai.completions.create(**said).choices[0].text
+    import openai
+
+    for wish in ({"stop": ["."]}, {"frequency_penalty": 1.0}, {"best_of": 3}):
+        with pytest.raises(openai.BadRequestError, match="there is no such field"):
+            ai.completions.create(**said, **wish)
 
 
 def test_openai_completes_between_prompt_and_suffix(ai, tiny_lm):

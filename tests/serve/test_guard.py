@@ -63,7 +63,14 @@ def test_an_origin_that_was_named_may(serving):
         answer = client.post("/fill", json={"texts": "a ___"}, headers={"Origin": origin})
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == origin
-        assert client.post("/fill", json={}, headers={"Origin": "https://evil.example"}).status_code == 403
+        evil = client.post("/fill", json={}, headers={"Origin": "https://evil.example"})
+        assert evil.status_code == 403
+        assert "start the server with --cors" in evil.json()["error"]["message"]
+        assert "access-control-allow-origin" not in evil.headers
+        # Its pages can read why they are refused, and when to come back.
+        large = client.post("/fill", content=b"x" * 2**21, headers={"Origin": origin})
+        assert (large.status_code, large.headers["access-control-allow-origin"]) == (413, origin)
+        assert large.headers["access-control-expose-headers"] == "Retry-After"
     with pytest.raises(AnyorderError, match="is no origin"):
         ServeOptions(cors="*")
 

@@ -114,7 +114,40 @@ def test_other_methods_and_paths(client, path):
         assert client.request(method, path).status_code in (404, 405)
 
 
+def test_an_address_says_how_it_is_asked(client):
+    for method, path, status, said in (
+        ("GET", "/fill", 405, "this endpoint is asked with POST;"),
+        ("PUT", "/health", 405, "this endpoint is asked with GET;"),
+        ("POST", "/nothing", 404, "there is nothing at this address; /docs lists what there is"),
+        ("POST", "/v1/chat/completions", 404, "does not chat: /v1/completions"),
+    ):
+        answer = client.request(method, path)
+        assert answer.status_code == status
+        assert said in answer.json()["error"]["message"]
+        assert ("allow" in answer.headers) == (status == 405)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"texts": []}, "texts: list should have at least 1 item"),
+        ({"texts": 5}, "texts: input should be a valid string or input should be a valid list"),
+        ({"texts": ["a ___", 5]}, "texts.1: input should be a valid string;"),
+        ({"texts": "a ___", "topp": 3}, "topp: there is no such field"),
+        ({}, "texts: this field must be given"),
+        ([], "the body: send an object"),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said_plainly(client, body, said):
+    assert refused(client.post("/fill", json=body)).startswith(said)
+
+
+def test_too_many_tokens_name_the_field_that_says_so(client):
+    assert refused(client.post("/v1/completions", json={"prompt": "a", "max_tokens": 500})).endswith("lower max_tokens")
+
+
 def test_a_body_that_is_no_json_by_its_type(client):
     said = json.dumps({"texts": "a ___"}).encode()
     for kind in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
-        refused(client.post("/fill", content=said, headers={"Content-Type": kind}))
+        answer = client.post("/fill", content=said, headers={"Content-Type": kind})
+        assert "Content-Type: application/json" in refused(answer)

@@ -11,6 +11,7 @@ import pytest
 
 import anyorder
 from anyorder.serve import own
+from anyorder.serve.requests import as_a_body_says
 from anyorder.tasks.joint import described, text_joints
 from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions, TranslateOptions
 from crowd import at_once, close
@@ -174,13 +175,48 @@ def test_bodies_have_the_options_of_the_commands(body, options, beside):
     for one in fields(options):
         if one.name in names:
             assert body.model_fields[one.name].default == one.default
-            assert body.model_fields[one.name].description == one.metadata["help"]
+            assert body.model_fields[one.name].description == as_a_body_says(one.metadata["help"])
 
 
 def test_about_the_server(client):
     assert client.get("/health").json()["max_length"] == 64
     assert "/v1/completions" in client.get("/docs").text
     assert 'anyorder_requests_total{endpoint="/health",status="200"}' in client.get("/metrics").text
+
+
+def test_a_monitor_may_ask_without_a_body(client):
+    answer = client.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_the_docs_say_what_a_body_says(client):
+    """Every field is explained, in JSON's words; a command's flags are not a body's."""
+    listed = client.get("/docs").text
+    assert "<td><code>parameters.top_k</code>" in listed
+    assert "<td>false<td>" in listed
+    assert "<td>False<td>" not in listed
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    bodies = [name for name in schemas if name in ("Fill", "Generate", "Score", "Joint", "Translate", "FillMask")]
+    assert len(bodies) == 6
+    for name in bodies:
+        for field in schemas[name]["properties"].values():
+            assert field["description"]
+            assert "--" not in field["description"]
+    assert client.get("/docs.css").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("raise --length", "raise length"),
+        ("use --any-pieces", "use whole_words: false"),
+        ("start the server with --cors", "start the server with --cors"),
+        ("`anyorder lab mixing --out F --n 3`, or --schedule", "`anyorder lab mixing --out F --n 3`, or schedule"),
+        ("with anyorder generate --given", "with anyorder generate --given"),
+    ],
+)
+def test_options_are_named_as_a_body_names_them(said, shown):
+    assert as_a_body_says(said) == shown
 
 
 def test_the_page_is_there(client):

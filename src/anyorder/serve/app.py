@@ -45,15 +45,17 @@ def make_app(lm: MaskedLM, settings: ServeOptions = ServeOptions()) -> FastAPI:
     )
     app.state.lm, app.state.settings, app.state.engine, app.state.metrics = lm, settings, engine, metrics
     refusals.install(app)
-    # The last one added is the first to see a request.
+    # The last one added is the first to see a request. CORS stands before the guard, so that the pages of the origin
+    # that is named can read why they were refused, and when to come back.
+    app.add_middleware(Guard, settings=settings)
     if settings.cors is not None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=[settings.cors],
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
+            expose_headers=["Retry-After"],
         )
-    app.add_middleware(Guard, settings=settings)
     app.add_middleware(Counted, metrics=metrics)
     _about(app)
     for part in (own, openai, infill, fill_mask):
@@ -66,6 +68,7 @@ def _about(app: FastAPI) -> None:
     """Endpoints about the server itself."""
     lm: MaskedLM = app.state.lm
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Whether the server answers, and what of."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 _HEAD = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    "<title>anyorder: endpoints</title><h1>Endpoints</h1>"
+    '<!doctype html><html lang="en"><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "<title>anyorder: endpoints</title>"
+    + "".join(f'<link rel="stylesheet" href="/{name}.css">' for name in ("player", "base", "docs"))
+    + '<main class="docs"><h1>Endpoints</h1>'
     '<p>The same for programs: <a href="/openapi.json">/openapi.json</a>. The page: <a href="/">/</a>.</p>'
 )
 
@@ -26,13 +31,19 @@ def _endpoint(path: str, method: str, said: dict[str, Any], document: dict[str, 
     content = said.get("requestBody", {}).get("content", {})
     if not content:
         return head
-    schema = _found(content["application/json"]["schema"], document)
-    rows = "".join(
-        f"<tr><td><code>{escape(name)}</code><td>{escape(_default(one, name in schema.get('required', ())))}"
-        f"<td>{escape(one.get('description', ''))}"
-        for name, one in schema.get("properties", {}).items()
-    )
-    return f"{head}<table><tr><th>field<th>default<th>what it says{rows}</table>"
+    rows = "".join(_rows(content["application/json"]["schema"], document))
+    return f"{head}<div><table><tr><th>field<th>default<th>what it says{rows}</table></div>"
+
+
+def _rows(schema: dict[str, Any], document: dict[str, Any], inside: str = "") -> Iterator[str]:
+    """A row per field; an object's own fields come after it, as ``parameters.top_k``."""
+    schema = _found(schema, document)
+    for name, one in schema.get("properties", {}).items():
+        default = _default(one, name in schema.get("required", ()))
+        yield (
+            f"<tr><td><code>{escape(inside + name)}</code><td>{escape(default)}<td>{escape(one.get('description', ''))}"
+        )
+        yield from _rows(one, document, f"{inside}{name}.")
 
 
 def _found(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
@@ -44,4 +55,8 @@ def _found(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default(field: dict[str, Any], required: bool) -> str:
-    return "must be given" if required else str(field.get("default", ""))
+    """As JSON has it; of an object its fields say it."""
+    if required:
+        return "must be given"
+    default = field.get("default")
+    return "" if default is None or isinstance(default, dict) else json.dumps(default, ensure_ascii=False)

@@ -39,7 +39,7 @@ class FillMask(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     inputs: Texts = Field(description="Texts with ___ or the model's mask token.")
-    parameters: Parameters = Parameters()
+    parameters: Parameters = Field(Parameters(), description="How many, among which, and whether jointly.")
 
 
 def routes() -> APIRouter:

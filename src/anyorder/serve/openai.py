@@ -9,12 +9,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from anyorder.serve.completing import Growing, between_text, commits, completion_job, drawing
 from anyorder.serve.jobs import Refused
 from anyorder.serve.requests import LONGEST, Text
 from anyorder.serve.stream import answer, events
+
+# Fields of OpenAI's that are not here: many clients send them with a value that changes nothing.
+_NOTHING: dict[str, tuple[Any, ...]] = {
+    "stop": (None, [], ""), "frequency_penalty": (None, 0), "presence_penalty": (None, 0), "logit_bias": (None, {}),
+    "best_of": (None, 1),
+}  # fmt: skip
 
 
 class Completion(BaseModel):
@@ -45,6 +51,13 @@ class Completion(BaseModel):
     steps: int | None = Field(None, ge=1, le=4096, description="Ours: steps of the samplers that have them.")
     schedule: str | None = Field(None, max_length=64, description="Ours: of the sampler parallel.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nothing(cls, said: Any) -> Any:
+        if not isinstance(said, dict):
+            return said
+        return {name: value for name, value in said.items() if value not in _NOTHING.get(name, ())}
+
 
 def routes() -> APIRouter:
     """Their router."""
@@ -54,14 +67,18 @@ def routes() -> APIRouter:
     async def models(request: Request) -> dict[str, Any]:
         """The one model there is."""
         name = request.app.state.lm.name
-        return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "anyorder"}]}
+        return {"object": "list", "data": [_model(name)]}
+
+    @router.get("/v1/models/{name:path}")
+    async def model(name: str, request: Request) -> dict[str, Any]:
+        """The one model there is, by its name."""
+        _the_one(request, name)
+        return _model(name)
 
     @router.post("/v1/completions", response_model=None)
     async def completions(said: Completion, request: Request) -> dict[str, Any] | StreamingResponse:
         """Text after a prompt, or between a prompt and a suffix."""
-        name = request.app.state.lm.name
-        if said.model not in (None, "", name):
-            raise Refused(404, f"this server has no model of that name: its model is {name}")
+        name = _the_one(request, said.model)
         prompts = said.prompt if isinstance(said.prompt, list) else [said.prompt]
         options = drawing(
             temperature=said.temperature, top_p=said.top_p, seed=said.seed, samples=said.n, order=said.order,
@@ -77,6 +94,18 @@ def routes() -> APIRouter:
         return told.whole(await answer(request, job))
 
     return router
+
+
+def _the_one(request: Request, name: str | None) -> str:
+    """The name of the model, which is all a client may ask for."""
+    mine: str = request.app.state.lm.name
+    if name not in (None, "", mine):
+        raise Refused(404, f"this server has no model of that name: its model is {mine}")
+    return mine
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "anyorder"}
 
 
 class _Told:

@@ -20,13 +20,16 @@ from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, 
 MOST = {"top": 100, "beam": 128, "samples": 64, "steps": 4096, "length": 4096, "block": 512, "stride": 4096}
 MOST |= {"top_k": 10**6, "lengths": 64, "repair": 64, "speculate": 256}
 
+_BLANKS = "A text with blanks, or a list of such: ___ is one token, ___{2} two, ___{1-3} one to three."
 FillBody: Any = body(
-    "Fill", FillOptions, at_most=MOST, texts=(Texts, ...),
+    "Fill", FillOptions, at_most=MOST, texts=(Texts, Field(description=_BLANKS)),
     alone=(bool, Field(False, description="Also each blank's likeliest words if nobody looks at the other blanks.")),
 )  # fmt: skip
-ScoreBody: Any = body("Score", ScoreOptions, at_most=MOST, texts=(Texts, ...))
+ScoreBody: Any = body(
+    "Score", ScoreOptions, at_most=MOST, texts=(Texts, Field(description="A text, or a list of texts."))
+)
 JointBody: Any = body(
-    "Joint", JointsOptions, at_most=MOST, text=(Text, ...),
+    "Joint", JointsOptions, at_most=MOST, text=(Text, Field(description="A text with two blanks, ___ each.")),
     cells=(int, Field(12, ge=1, le=64, description="Tokens per blank in the heat map.")),
 )  # fmt: skip
 GenerateBody: Any = body(
@@ -35,7 +38,9 @@ GenerateBody: Any = body(
     stream=(bool, Field(False, description="Server-sent events as the texts come about.")),
     canvas=(bool, Field(False, description="With stream: every state, its tokens, log-probabilities and entropies.")),
 )  # fmt: skip
-TranslateBody: Any = body("Translate", TranslateOptions, at_most=MOST, texts=(Texts, ...))
+TranslateBody: Any = body(
+    "Translate", TranslateOptions, at_most=MOST, texts=(Texts, Field(description="A source, or a list of sources."))
+)
 
 
 class TokensBody(requests.Request):

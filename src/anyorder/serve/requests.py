@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic import Field as PydanticField
+
+from anyorder.serve.options import ServeOptions
 
 MOST_TEXTS = 256  # texts of one request
 LONGEST = 20_000  # characters of one text: tokenising more takes longer than any model holds
@@ -17,6 +20,10 @@ Texts = Text | Annotated[list[Text], PydanticField(min_length=1, max_length=MOST
 
 # How an option says its limits, and how pydantic (and so the OpenAPI document) does.
 _LIMITS = {"least": "ge", "most": "le", "above": "gt", "below": "lt"}
+
+# An option as the commands write it, and the command before it where one is quoted.
+_FLAG = re.compile(r"(anyorder (?:[a-z]+ )+(?:--[a-z-]+ \S+ )*)?--([a-z][a-z-]*)")
+_SERVERS = {one.name.replace("_", "-") for one in fields(ServeOptions)}  # said when it is started, not in a body
 
 
 class Request(BaseModel):
@@ -53,6 +60,18 @@ def read(request: BaseModel, options: type[Any], **own: Any) -> Any:
     return options(**{name: tuple(one) if isinstance(one, list) else one for name, one in {**given, **own}.items()})
 
 
+def as_a_body_says(text: str) -> str:
+    """A sentence about options with their names as a body has them."""
+    return _FLAG.sub(_named, text)
+
+
+def _named(found: re.Match[str]) -> str:
+    command, flag = found.groups()
+    if command or flag in _SERVERS:
+        return found[0]
+    return "whole_words: false" if flag == "any-pieces" else flag.replace("-", "_")
+
+
 def _field(kind: Any, one: Field[Any], most: int | None) -> tuple[Any, Any]:
     """One option as pydantic takes it."""
     rules = one.metadata
@@ -70,4 +89,4 @@ def _field(kind: Any, one: Field[Any], most: int | None) -> tuple[Any, Any]:
     elif kind in (str, str | None):
         kind = Text if kind is str else Text | None
     default = ... if one.default is MISSING else one.default
-    return kind, PydanticField(default, description=rules["help"], **limits)
+    return kind, PydanticField(default, description=as_a_body_says(rules["help"]), **limits)

@@ -63,8 +63,8 @@ class RecordingBody(Request):
 class AnimationBody(Request):
     """What to make of a recording."""
 
-    kind: Literal["html", "gif"]
-    recording: RecordingBody
+    kind: Literal["html", "gif"] = Field(description="html or gif.")
+    recording: RecordingBody = Field(description="Which tokens were given, and what each step drew.")
 
 
 class Page(StaticFiles):

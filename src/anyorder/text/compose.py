@@ -50,13 +50,13 @@ class Frame(NamedTuple):
         """How the user marks where text is generated."""
         return _LETTER_GAP if self.vocabulary.style == "character" else _GAP
 
-    def room(self, length: int) -> int:
-        """``length`` if the model holds that many tokens of text."""
+    def room(self, length: int, option: str = "--length") -> int:
+        """``length``, which ``option`` says, if the model holds that many tokens of text."""
         if length < 1:
-            raise AnyorderError(f"a text has at least one token, not {length}: raise --length")
+            raise AnyorderError(f"a text has at least one token, not {length}: raise {option}")
         if length + self.specials > self.max_length:
             raise AnyorderError(
-                f"{length} tokens do not fit the model, which holds {self.max_length - self.specials}: lower --length"
+                f"{length} tokens do not fit the model, which holds {self.max_length - self.specials}: lower {option}"
             )
         return length
 
@@ -109,7 +109,7 @@ def between(frame: Frame, before: str, after: str, count: int) -> Canvas:
     """``before``, then ``count`` tokens, then ``after``: both verbatim, nothing in them is read as a blank."""
     if _mask(frame) in before + after:
         raise AnyorderError(f"the text holds the mask token {_mask(frame)}: leave it out, or use fill")
-    frame.room(frame.used([before, after]) + count)
+    frame.room(frame.used([before, after]) + count, "--max-tokens")
     apart = "" if frame.vocabulary.style == "character" else " "
     opens = apart if before and not before[-1].isspace() else ""
     closes = apart if after[:1].isalnum() else ""
