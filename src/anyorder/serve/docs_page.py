@@ -10,7 +10,7 @@ from typing import Any
 _HEAD = (
     '<!doctype html><html lang="en"><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    "<title>anyorder: endpoints</title>"
+    '<title>anyorder: endpoints</title><link rel="icon" href="/icon.svg" type="image/svg+xml">'
     + "".join(f'<link rel="stylesheet" href="/{name}.css">' for name in ("player", "base", "docs"))
     + '<main class="docs"><h1>Endpoints</h1>'
     '<p>The same for programs: <a href="/openapi.json">/openapi.json</a>. The page: <a href="/">/</a>.</p>'

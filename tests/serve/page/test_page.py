@@ -31,8 +31,8 @@ def percent(p: float) -> str:
     """As player.js writes it."""
     value = 100 * p
     if 0 < value < 0.001:
-        return "<0.001 %"
-    return f"{value:.0f} %" if value >= 9.95 else f"{_precise(value)} %"
+        return "<0.001\u00a0%"
+    return f"{value:.0f}\u00a0%" if value >= 9.95 else f"{_precise(value)}\u00a0%"
 
 
 def _precise(value: float) -> str:
@@ -314,6 +314,51 @@ def test_nothing_is_wider_than_the_screen(page, width, scheme):
             settled(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
         page.screenshot(path=PICTURES / f"{view}-{width}-{scheme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(page, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    weak = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+    for view, settings in (("fill", {"text": "the ___ sat ."}), ("write", {}), ("score", {"text": "a cat\nthe mat"})):
+        page.goto(link(view, **settings))
+        page.locator(f"#panel-{view} h1").wait_for()
+        if view != "write":
+            settled(page)
+        assert page.evaluate(weak) == [], view
+
+
+def test_long_words_fit_a_small_screen(page):
+    """Words of every length in the tiles, and all of the text below them, as if a model had written them."""
+    words = ["because", "workers", "swimming", "together", "understanding"] * 6
+    blank = {"special": [], "positions": list(range(30)), "breaks": [], "row": 0, "input": 0, "sample": 0}
+    told = [
+        {"type": "start", "tokens": [None] * 30, "ids": [4] * 30, **blank},
+        {
+            "type": "state", "row": 0, "step": 1, "text": " ".join(words), "tokens": [f" {one}" for one in words],
+            "ids": [7] * 30,
+            "changed": [{"position": i, "id": 7, "log_prob": -1.0, "entropy": 1.0} for i in range(30)],
+        },
+        {"type": "end", "row": 0, "result": {"text": " ".join(words), "log_prob": -30.0, "passes": 1}},
+    ]  # fmt: skip
+    body = "".join(f"data: {json.dumps(one)}\n\n" for one in told) + "data: [DONE]\n\n"
+    page.route("**/generate", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    page.set_viewport_size({"width": 360, "height": 800})
+    write(page)
+    cut = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight).length"
+    assert page.locator(".tile").evaluate_all(cut) == 0
+    assert page.locator(".prose").evaluate_all(cut) == 0
+
+
+def test_a_ratio_of_millions_fits_a_small_screen(page):
+    rare = {"prob": [[1e-13]], "marginals": {"a": [0.1], "b": [0.1]}, "shown": 0.1}
+    often = {**rare, "prob": [[0.011]]}
+    heat = {"a": ["international"], "b": ["understanding"], "tables": {"ag": often, "mlm": rare}}
+    page.route("**/joint", lambda route: route.fulfill(json={"heat": heat}))
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(link("joint", text="the ___ ___ ."))
+    page.get_by_text("×\u00a0110B").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_an_answer_that_comes_late_leaves_the_address_alone(page):

@@ -25,7 +25,8 @@ export class Board {
       onpointerup: () => (this.drag = null),
       onpointercancel: () => (this.drag = null),
     });
-    this.prose = el("p", { className: "prose", tabIndex: 0, "aria-label": `${label}, as text` });
+    this.text = el("span");
+    this.prose = el("p", { className: "prose", tabIndex: 0, "aria-label": `${label}, as text` }, this.text);
     this.caption = el("p", { className: "caption" });
     this.element = el("section", { className: "stage" }, this.caption, this.grid, this.prose);
     /** @type {HTMLButtonElement[]} */
@@ -36,7 +37,7 @@ export class Board {
   empty(length) {
     this.take = null;
     this.#tiles(length);
-    this.prose.textContent = "";
+    this.text.textContent = "";
   }
 
   /** @param {import("./take.js").Take} take */
@@ -49,6 +50,12 @@ export class Board {
     this.take = take;
     const lines = new Set(take.recording.breaks);
     this.tiles.forEach((tile, i) => tile.classList.toggle("line", lines.has(i)));
+    this.#room(lines);
+  }
+
+  /** Keep room for a text of so many tokens. @param {Set<number>} lines which of them begin a line */
+  #room(lines) {
+    this.prose.dataset.room = this.tiles.map((_, i) => (lines.has(i) ? "\nnnnnn" : "nnnnn")).join(" ");
   }
 
   /** @param {number} length */
@@ -57,6 +64,7 @@ export class Board {
     this.tiles = Array.from({ length }, (_, i) =>
       el("button", { type: "button", className: "tile blank", "data-i": i, "aria-label": `${i + 1}: blank`, tabIndex: i === this.at ? 0 : -1 }, el("span", { className: "text" }), el("span", { className: "bar" })));
     fill(this.grid, ...this.tiles);
+    this.#room(new Set());
   }
 
   /** Draw the state after a step. @param {number} step */
@@ -72,13 +80,13 @@ export class Board {
       const text = token?.text ?? "";
       const [shown, bar] = /** @type {[HTMLElement, HTMLElement]} */ (/** @type {unknown} */ (tile.children));
       shown.textContent = text;
-      tile.dataset.size = text.length > 11 ? "tiny" : text.length > 7 ? "small" : "";
+      shown.style.setProperty("--letters", String(Math.max(1, text.length)));
       share(bar, "--share", token === null || token.log_prob === null ? 0 : Math.exp(token.log_prob));
       tile.setAttribute("aria-label", `${i + 1}: ${token === null ? "blank" : described(token)}${this.pinned.has(i) ? ", pinned" : ""}`);
       tile.setAttribute("aria-pressed", String(this.chosen.has(i)));
       tile.title = token === null ? "" : described(token);
     });
-    this.prose.textContent = this.take.texts[this.step] ?? "";
+    this.text.textContent = this.take.texts[this.step] ?? "";
   }
 
   /** The token shown at a tile. @param {number} i */

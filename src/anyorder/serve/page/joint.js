@@ -111,8 +111,11 @@ export function jointView(panel) {
   };
 }
 
+const LARGE = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 }); // 33K, 2M
+
 /** @param {number} value */
 function ratio(value) {
   if (!Number.isFinite(value)) return "∞";
-  return `× ${value >= 9.95 ? value.toFixed(0) : value >= 0.095 ? value.toFixed(1) : value.toPrecision(1)}`;
+  if (value >= 999.5) return `×\u00a0${LARGE.format(value)}`;
+  return `×\u00a0${value >= 9.95 ? value.toFixed(0) : value >= 0.095 ? value.toFixed(1) : value.toPrecision(1)}`;
 }

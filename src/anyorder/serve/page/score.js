@@ -102,9 +102,9 @@ function compared(chain, pll) {
   const factor = Math.exp(chain[real].log_prob - chain[worst].log_prob);
   return el("section", { className: "card" }, el("h2", {}, "Compared"),
     el("table", { className: "differ" },
-      el("thead", {}, el("tr", {}, ...["sentence", "ln p, to the best", "pseudo, to the best"].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ...["sentence", "ln p, less the best", "pseudo, less the best"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...chain.map((one, i) => el("tr", {}, el("td", {}, one.text), el("td", {}, (one.log_prob - chain[real].log_prob).toFixed(2)), el("td", {}, (pll[i].log_prob - pll[pseudo].log_prob).toFixed(2)))))),
-    el("p", { className: "verdict" }, "By its probability the model prefers ", el("q", {}, chain[real].text), ` ${factor < 1e6 ? `${factor < 10 ? factor.toFixed(1) : Math.round(factor).toLocaleString("en")} times` : `e^${Math.log(factor).toFixed(0)} times`} over the least likely. `,
+    el("p", { className: "verdict" }, "By its probability the model prefers ", el("q", {}, chain[real].text), `: ${factor < 1e6 ? `${factor < 10 ? factor.toFixed(1) : Math.round(factor).toLocaleString("en")} times` : `e^${Math.log(factor).toFixed(0)} times`} as likely as the least likely. `,
       real === pseudo ? "The pseudo-likelihood agrees on the best." : "The pseudo-likelihood prefers another one."),
     el("p", { className: "hint" }, "A pseudo-log-likelihood adds up each word's score given all other words, also those after it. It counts what words tell about each other twice, so over all sentences it does not sum to one: it ranks, but it is no probability."));
 }

@@ -40,7 +40,7 @@ export class Shapes {
       text: el("textarea", { rows: 2, maxLength: 4000 }),
       begin: el("input", { maxLength: 2000 }), end: el("input", { maxLength: 2000 }),
       scatter: el("input", { maxLength: 2000 }), acrostic: el("input", { maxLength: 24 }),
-      length: el("input", { type: "number", min: 1, max: 512, inputMode: "numeric", placeholder: "by the blanks" }),
+      length: el("input", { type: "number", min: 1, max: 512, inputMode: "numeric", placeholder: "automatic" }),
       sampler: select(Object.keys(SAMPLERS), d.sampler), order: select([], ""),
       steps: el("input", { type: "number", min: 1, max: 512, placeholder: "automatic" }),
       block: el("input", { type: "number", min: 1, max: 64, placeholder: "automatic" }),

@@ -35,7 +35,7 @@ export function mixingToy() {
     fill(plot, chart([{ kind: "b", points: line(single) }, { kind: "a", points: line(curve) }],
       { x: [0, STEPS], y: [0, 1], xs: [0, 30, 60, 90, 120], ys: [0, 0.25, 0.5, 1], xName: "steps", yName: "distance",
         label: `Distance from the true distribution by step; ${mixed < 0 ? `above a quarter even after ${STEPS} steps` : `a quarter after ${mixed} steps`}` }),
-    el("figcaption", {}, `How far the chain still is from the truth (total variation, exact), from “all tea”. Dashed: one word at a time. ${mixed < 0 ? `After ${STEPS} steps it still remembers where it began.` : `Mixed (¼) after ${mixed} ${mixed === 1 ? "step" : "steps"}.`}`));
+    el("figcaption", {}, `How far the chain still is from the truth (total variation, exact), from “all tea”. Dashed: one friend at a time. ${mixed < 0 ? `After ${STEPS} steps it still remembers where it began.` : `Mixed (¼) after ${mixed} ${mixed === 1 ? "step" : "steps"}.`}`));
     draw();
   }
 
@@ -52,8 +52,8 @@ export function mixingToy() {
       }
     });
     const coffee = past.reduce((sum, state) => sum + bits(state), 0) / (N * past.length);
-    said.textContent = `After ${past.length - 1} steps, ${percent(coffee)} of all words were coffee; the truth is 50 %.`;
-    strip.setAttribute("aria-label", `The last ${Math.min(COLUMNS, past.length)} states of six words, blue for tea and orange for coffee. ${said.textContent}`);
+    said.textContent = `After ${past.length - 1} steps, ${percent(coffee)} of all orders were coffee; the truth is 50\u00a0%.`;
+    strip.setAttribute("aria-label", `The last ${Math.min(COLUMNS, past.length)} states of six friends, blue for tea and orange for coffee. ${said.textContent}`);
   }
 
   function tick() {
@@ -61,17 +61,17 @@ export function mixingToy() {
     past.push(x);
     draw();
   }
-  const strength = slider("How strongly the words agree", { min: 0, max: 0.6, step: 0.02, value: coupling, text: (v) => v.toFixed(2) }, (value) => {
+  const strength = slider("How strongly the friends agree", { min: 0, max: 0.6, step: 0.02, value: coupling, text: (v) => v.toFixed(2) }, (value) => {
     coupling = value;
     reset();
   });
-  const size = slider("Words redrawn together", { min: 1, max: N, step: 1, value: block }, (value) => {
+  const size = slider("Friends asked together", { min: 1, max: N, step: 1, value: block }, (value) => {
     block = value;
     reset();
   });
   const card = toyCard("Why strong dependence mixes slowly",
-    "Li et al. 2024, theorems 1 and 2: the Ising clique of anyorder lab mixing, with blocks drawn jointly. The curve is computed exactly here in your browser.",
-    "Six friends order tea (blue) or coffee (orange), and like to order the same. Gibbs sampling asks one of them at a time: if they agree strongly, nobody dares to change first, and the chain stays for ages where it began. Redraw several together and it comes free.",
+    "Li et al. 2024, theorems 1 and 2: the Ising clique of “anyorder lab mixing”, with blocks drawn jointly. The curve is computed exactly here in your browser.",
+    "Six friends order tea (blue) or coffee (orange), and like to order the same. Gibbs sampling asks one of them at a time: if they agree strongly, nobody dares to change first, and the chain stays for ages where it began. Ask several together and it comes free.",
     el("div", { className: "sliders" }, strength.element, size.element), el("figure", {}, strip), said, plot);
   card.insertBefore(el("div", { className: "row" }, ...clock(card, tick, 15)), plot);
   reset();

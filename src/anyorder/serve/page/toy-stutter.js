@@ -76,7 +76,7 @@ export function stutterToy() {
     reset();
   });
   const card = toyCard("Why filling blanks independently stutters",
-    "Li et al. 2024, remark 1: the world “shift” of anyorder lab parallel. The conditionals here are exact; only the independence is at fault.",
+    "Li et al. 2024, remark 1: the world “shift” of “anyorder lab parallel”. The conditionals here are exact; only the independence is at fault.",
     "There are two ways to say this: “Once the old dog ran …”, or the same without its first word, “the old dog ran to …”. Words drawn in one step cannot know which way the others chose, so a word comes twice.",
     el("div", { className: "sliders" }, strength.element, many.element), row, said, plot);
   card.insertBefore(el("div", { className: "row" }, ...clock(card, tick, 3)), plot);
