@@ -12,14 +12,10 @@ from anyorder.chains.kernels import make_kernel
 from anyorder.chains.mixing import analyse, divergence, poincare_constant, total_variation
 from anyorder.chains.structure import check_stochastic, stationary, structure
 from anyorder.chains.symmetry import representatives
-from anyorder.chains.transition import gibbs_matrix, law
+from anyorder.chains.transition import dense, gibbs_matrix, law
 from anyorder.chains.worlds import World, make_world
 from anyorder.errors import AnyorderError
 from chains.small_worlds import exact, worlds
-
-
-def dense(matrix: object) -> np.ndarray:
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def slow_mixing_time(p: np.ndarray, pi: np.ndarray) -> int:
@@ -73,6 +69,13 @@ def test_the_poincare_constant_is_the_least(world: World) -> None:
     slowest = (np.linalg.eigh((a + a.T) / 2)[1][:, -2] / root).reshape(joint.shape)
     variance = float((joint * (slowest - (joint * slowest).sum()) ** 2).sum())
     assert variance / form(slowest) == pytest.approx(constant, rel=1e-5)
+
+
+def test_a_chain_that_overshoots_has_a_poincare_constant_below_one() -> None:
+    """Its only other eigenvalue is negative: λ₂ = -0.8, so that C = 1/1.8 while the gap is 0.2."""
+    found = analyse(np.array([[0.1, 0.9], [0.9, 0.1]]))
+    assert found.poincare == pytest.approx(1 / 1.8)
+    assert found.gap == pytest.approx(0.2)
 
 
 def magnetisation_gap(n: int, coupling: float) -> float:

@@ -241,6 +241,18 @@ def test_neighbours_padding_and_budgets_change_nothing(family: str, monkeypatch:
     torch.testing.assert_close(ordered.ask(memory, order[:, 5:])[:, 0], answers[:, 5], atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["reread", "bert"])
+def test_rows_without_a_token_score_nothing(name: str) -> None:
+    ordered = implementation(name)
+    tokens = torch.tensor([[PAD] * 4, [2, 10, 11, 3], [PAD] * 4])
+    given = torch.tensor([[False] * 4, [True, False, False, True], [False] * 4])
+    order = torch.tensor([[-1, -1], [2, 1], [-1, -1]])
+    found = ordered.chain(tokens, given, order)
+    assert not found[[0, 2]].any()
+    torch.testing.assert_close(found[1:2], ordered.chain(tokens[1:2], given[1:2], order[1:2]))
+    assert not ordered.chain(tokens[:1], given[:1], order[:1]).any()
+
+
 def test_what_is_neither_given_nor_in_the_order_is_never_seen() -> None:
     ordered = model_ordered("bert")
     tokens, given, order = batch("bert", rows=1)

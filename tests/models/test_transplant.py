@@ -70,6 +70,14 @@ def test_known_words_give_the_same_hidden_states_in_another_vocabulary(family, p
     torch.testing.assert_close(states(grown, new), states(model, old), atol=1e-5, rtol=0)
 
 
+def test_a_padding_token_of_a_lower_number():
+    """RoBERTa's own is number 1; positions then begin earlier in the new table than in the old one."""
+    old, new = another_tokenizer(3), tiny_tokenizer()
+    model, _ = transplant(tiny_model("roberta", max_position_embeddings=80), new, old)
+    grown, _ = transplant(model, old, new)
+    torch.testing.assert_close(states(grown, new), states(model, old), atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_follow_their_words(family):
     """Where input and output share their vectors, a word's logit less its bias is the same under another number."""

@@ -8,13 +8,24 @@ sampler's step from every state and compares the frequencies with these matrices
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from anyorder.chains.transition import Array, Matrix, assemble, block_law, block_states, gibbs_matrix, joint, law
+from anyorder.chains.transition import (
+    Array,
+    Matrix,
+    assemble,
+    block_law,
+    block_states,
+    conditional,
+    gibbs_matrix,
+    joint,
+    law,
+)
 from anyorder.conditionals.table import Table
 from anyorder.errors import choose
 from anyorder.samplers.adaptive import grow, mutual_influence
@@ -128,34 +139,22 @@ def adaptive_matrix(
     columns_of = np.ascontiguousarray(members.transpose(1, 2).sort(-1).values.flatten(1).to(torch.int8).numpy())
     as_bytes = columns_of.view(f"V{columns_of.shape[1]}").ravel()
     _, first, count = np.unique(as_bytes, return_index=True, return_counts=True)
-    conditionals = _Conditionals(table)
+    p = joint(table)
+
+    @cache
+    def by_state(i: int, unknown: tuple[int, ...]) -> Array:
+        """p(x_i | all but ``unknown``), i among them, [V^N]."""
+        return np.broadcast_to(conditional(p, i, tuple(d for d in unknown if d != i)), p.shape).reshape(-1)
+
     weights: dict[tuple[int, ...], Array] = {}
     for row, times in zip(columns_of[first].reshape(-1, block, blocks).tolist(), count.tolist(), strict=True):
         columns = [tuple(i for i in column if i >= 0) for column in row]
         unknown = tuple(sorted(i for column in columns for i in column))
-        drawn = np.full(conditionals.size, times / draws)
+        drawn = np.full(p.size, times / draws)
         for column in columns:
             for i in column:
-                drawn = drawn * conditionals(i, unknown)
+                drawn = drawn * by_state(i, unknown)
             unknown = tuple(i for i in unknown if i not in column)
         masked = tuple(sorted(i for column in columns for i in column))
         weights[masked] = weights.get(masked, 0.0) + drawn
     return assemble(table, max(map(len, weights)), weights)
-
-
-class _Conditionals:
-    """p(x_i | all but ``unknown``) by state, worked out once each."""
-
-    def __init__(self, table: Table) -> None:
-        self.p = joint(table)
-        self.size = self.p.size
-        self.known: dict[tuple[int, tuple[int, ...]], Array] = {}
-
-    def __call__(self, i: int, unknown: tuple[int, ...]) -> Array:
-        if (i, unknown) not in self.known:
-            given = self.p.sum(axis=unknown, keepdims=True)
-            both = self.p.sum(axis=tuple(d for d in unknown if d != i), keepdims=True)
-            uniform = np.full_like(both, 1.0 / self.p.shape[0])
-            q = np.divide(both, given, out=uniform, where=np.broadcast_to(given > 0, both.shape))
-            self.known[i, unknown] = np.broadcast_to(q, self.p.shape).reshape(-1)
-        return self.known[i, unknown]

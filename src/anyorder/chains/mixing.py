@@ -13,7 +13,7 @@ from scipy.sparse import linalg as sparse_linalg
 
 from anyorder.chains.mixing_time import mixing_time
 from anyorder.chains.structure import stationary, structure
-from anyorder.chains.transition import Array, Matrix
+from anyorder.chains.transition import Array, Matrix, dense
 
 # Up to this many states the whole spectrum is cheap; beyond it only the edge is computed, by Lanczos or Arnoldi.
 _DENSE_STATES = 600
@@ -60,9 +60,7 @@ class Mixing:
         }
 
 
-def analyse(
-    matrix: Matrix, target: Array | None = None, starts: NDArray[np.int64] | None = None, epsilon: float = 0.25
-) -> Mixing:
+def analyse(matrix: Matrix, target: Array | None = None, starts: NDArray[np.int64] | None = None) -> Mixing:
     """Everything about a chain's long run.
 
     Args:
@@ -71,7 +69,6 @@ def analyse(
             the last digit; otherwise the law is solved for.
         starts: the states to start from in the search for the worst; all by default. One of each orbit of the
             chain's symmetries is enough, see :func:`anyorder.chains.symmetry.representatives`.
-        epsilon: the total-variation distance that counts as mixed.
     """
     shape = structure(matrix)
     if not shape.irreducible:
@@ -87,7 +84,7 @@ def analyse(
         gap, poincare = _gap(core, pi[inside]), None
     if shape.period > 1:
         return Mixing(0.0, poincare, math.inf, False, pi, reversible, 1, shape.period)
-    time, is_bound = mixing_time(matrix, pi, gap, starts, epsilon)
+    time, is_bound = mixing_time(matrix, pi, gap, starts)
     return Mixing(gap, poincare, time, is_bound, pi, reversible, 1, 1)
 
 
@@ -124,11 +121,12 @@ def _reversible_gaps(p: Matrix, pi: Array) -> tuple[float, float]:
         return 1.0, 1.0
     root = np.sqrt(pi)
     if len(pi) <= _DENSE_STATES:
-        a = (root[:, None] / root) * (p.toarray() if sparse.issparse(p) else p)
-        values, vectors = linalg.eigh((a + a.T) / 2 - np.outer(root, root))  # λ₁ = 1 is moved to 0
-        top, low, vector = float(values[-1]), float(values[0]), vectors[:, -1]
+        a = (root[:, None] / root) * dense(p)
+        values, vectors = linalg.eigh((a + a.T) / 2 - 2 * np.outer(root, root))  # λ₁ = 1 is moved below all others
+        top, low, vector = float(values[-1]), float(values[1]), vectors[:, -1]
     else:
         a = sparse.diags(root) @ p @ sparse.diags(1 / root) if sparse.issparse(p) else (root[:, None] / root) * p
+        # λ₁ = 1 is moved to 0: of so many eigenvalues, which sum to no less than 0, the others are not all below it.
         deflated = sparse_linalg.LinearOperator(a.shape, matvec=lambda g: a @ g - root * (root @ g), dtype=np.float64)
         start = np.linspace(-1.0, 1.0, len(pi))  # a fixed start: the same answer every time
         low, vector = _edge(deflated, "LM", start)
@@ -143,7 +141,6 @@ def _reversible_gaps(p: Matrix, pi: Array) -> tuple[float, float]:
         else:
             form = 0.5 * float((pi[:, None] * p * (f[:, None] - f) ** 2).sum())
         second = form / float(pi @ f**2)
-    # 0 is in the deflated spectrum for λ₁'s sake only; a chain with every other λ below it has 1 - λ₂ > 1 anyway.
     return second, min(second, 1.0 + low)
 
 
@@ -156,8 +153,7 @@ def _edge(operator: sparse_linalg.LinearOperator, which: str, start: Array) -> t
 def _gap(p: Matrix, pi: Array) -> float:
     """1 - |λ₂| of a chain that is not reversible."""
     if len(pi) <= _DENSE_STATES:
-        dense = p.toarray() if sparse.issparse(p) else p
-        return max(0.0, 1.0 - float(np.abs(np.linalg.eigvals(dense - pi[None, :])).max()))
+        return max(0.0, 1.0 - float(np.abs(np.linalg.eigvals(dense(p) - pi)).max()))
     deflated = sparse_linalg.LinearOperator(p.shape, matvec=lambda f: p @ f - pi @ f, dtype=np.float64)
     start = np.linspace(-1.0, 1.0, len(pi))
     values = sparse_linalg.eigs(deflated, k=2, which="LM", v0=start, ncv=40, tol=1e-8, return_eigenvectors=False)

@@ -1,4 +1,4 @@
-"""The mixing time t_mix(ε) = min {t : max_x TV(P^t(x, ·), π) ≤ ε}, to the step.
+"""The mixing time t_mix = min {t : max_x TV(P^t(x, ·), π) ≤ ε}, ε = 1/4, to the step.
 
 Three ways to the same number. Squaring P brackets t between powers of two and then finds its binary digits; it is
 right for small chains. Large fast ones are stepped. And a slow chain soon has only a few slow modes left,
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from anyorder.chains.transition import Array, Matrix
+from anyorder.chains.transition import Array, Matrix, dense
 
+EPSILON = 0.25  # the total-variation distance that counts as mixed
 # After j squarings a power is exact to about 2^j float64 roundings: for slower chains only a bound is given.
 _MAX_POWER = 30
 # Below this many states nothing is cheaper than squaring.
@@ -26,59 +27,56 @@ _MAX_STEPS = 1024
 _RANK = 24
 
 
-def mixing_time(
-    matrix: Matrix, pi: Array, gap: float, starts: NDArray[np.int64] | None = None, epsilon: float = 0.25
-) -> tuple[float, bool]:
-    """(t_mix(ε), False); for a chain too slow to follow, (a lower bound from the gap, True).
+def mixing_time(matrix: Matrix, pi: Array, gap: float, starts: NDArray[np.int64] | None = None) -> tuple[float, bool]:
+    """(t_mix, False); for a chain too slow to follow, (a lower bound from the gap, True).
 
     Args:
         matrix: transition matrix of an irreducible, aperiodic chain.
         pi: its stationary law.
         gap: its absolute spectral gap.
         starts: the states among which the worst start is to be found; all by default.
-        epsilon: the total-variation distance that counts as mixed.
     """
     if gap <= 0 or math.log2(1 / gap) > _MAX_POWER:
-        # t_mix(ε) ≥ (1/gap - 1) log(1/2ε) (Levin & Peres, theorem 12.5).
-        return (1 / gap - 1) * math.log(1 / (2 * epsilon)) if gap > 0 else math.inf, True
+        # t_mix ≥ (1/gap - 1) log(1/2ε) (Levin & Peres, theorem 12.5).
+        return (1 / gap - 1) * math.log(1 / (2 * EPSILON)) if gap > 0 else math.inf, True
     starts = np.arange(len(pi)) if starts is None else starts
-    if 1.0 - pi[starts].min() <= epsilon:  # the distance of a point to π
+    if 1.0 - pi[starts].min() <= EPSILON:  # the distance of a point to π
         return 0.0, False
     if len(pi) > _SMALL:
         step = sparse.csr_matrix(matrix.T) if sparse.issparse(matrix) else matrix.T  # columns are laws
         modes = _slow_modes(matrix, step, pi) if sparse.issparse(matrix) or gap < 0.01 else None
-        if modes is not None and _late(modes[0][starts], modes[1][0], epsilon).any():
-            return _by_modes(*modes, starts, epsilon), False
+        if modes is not None and _late(modes[0][starts], modes[1][0]).any():
+            return _by_modes(*modes, starts), False
         # Stepping costs starts x steps, squaring states x log steps; 1/gap is about the number of steps.
         if sparse.issparse(matrix) or len(starts) / gap < 4 * len(pi):
-            time = _by_steps(matrix, step, pi, starts, epsilon)
+            time = _by_steps(matrix, step, pi, starts)
             if time is not None:
                 return time, False
-    return _by_squaring(matrix, pi, starts, epsilon), False
+    return _by_squaring(matrix, pi, starts), False
 
 
-def _by_squaring(matrix: Matrix, pi: Array, starts: NDArray[np.int64], epsilon: float) -> float:
+def _by_squaring(matrix: Matrix, pi: Array, starts: NDArray[np.int64]) -> float:
     """A start's distance never grows, so starts that are there already drop out."""
     powers = [matrix]  # P^(2^j)
-    while (_distance(powers[-1][starts], pi) > epsilon).any():
+    while (_distance(powers[-1][starts], pi) > EPSILON).any():
         powers.append(_squared(powers[-1]))
     if len(powers) == 1:
         return 1.0
     rows, time = powers[-2][starts], 2 ** (len(powers) - 2)
-    rows = _dense(rows[_distance(rows, pi) > epsilon])
+    rows = dense(rows[_distance(rows, pi) > EPSILON])
     for j in range(len(powers) - 3, -1, -1):
         further = rows @ powers[j]
-        late = _distance(further, pi) > epsilon
+        late = _distance(further, pi) > EPSILON
         if late.any():
             rows, time = further[late], time + 2**j
     return float(time + 1)
 
 
-def _by_steps(matrix: Matrix, step: Matrix, pi: Array, starts: NDArray[np.int64], epsilon: float) -> float | None:
+def _by_steps(matrix: Matrix, step: Matrix, pi: Array, starts: NDArray[np.int64]) -> float | None:
     """Follow all starts step by step; None if it takes too many."""
-    laws = _dense(matrix[starts]).T
+    laws = dense(matrix[starts]).T
     for time in range(1, _MAX_STEPS + 1):
-        late = _distance(laws.T, pi) > epsilon
+        late = _distance(laws.T, pi) > EPSILON
         if not late.any():
             return float(time)
         laws = step @ (laws if late.all() else laws[:, late])
@@ -110,31 +108,31 @@ def _slow_modes(matrix: Matrix, step: Matrix, pi: Array) -> tuple[Array, list[Ar
     return q, [b.T for b in later]
 
 
-def _by_modes(q: Array, later: list[Array], starts: NDArray[np.int64], epsilon: float) -> float:
+def _by_modes(q: Array, later: list[Array], starts: NDArray[np.int64]) -> float:
     """P^(ms + j) - 1πᵀ = Q (BQ)^(m-1) BP^j: find m by its binary digits, then j by bisection."""
     s, b = len(later) - 1, later[0]
     left, time = q[starts], s  # P^time - 1πᵀ = left @ b
-    left = left[_late(left, b, epsilon)]
+    left = left[_late(left, b)]
 
     core = [b @ q]  # (BQ)^(2^i)
-    while _late(left @ core[-1], b, epsilon).any():
+    while _late(left @ core[-1], b).any():
         core.append(core[-1] @ core[-1])
     for i in range(len(core) - 1, -1, -1):
         further = left @ core[i]
-        still = _late(further, b, epsilon)
+        still = _late(further, b)
         if still.any():
             left, time = further[still], time + s * 2**i
     low, high = 0, s  # late at low, there at high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _late(left, later[middle], epsilon).any() else (low, middle)
+        low, high = (middle, high) if _late(left, later[middle]).any() else (low, middle)
     return float(time + high)
 
 
-def _late(left: Array, right: Array, epsilon: float) -> NDArray[np.bool_]:
+def _late(left: Array, right: Array) -> NDArray[np.bool_]:
     """Which rows of left @ right, each a law less π, are further than ε from zero."""
     parts = [left[i : i + 512] for i in range(0, len(left), 512)]
-    return np.concatenate([0.5 * np.abs(part @ right).sum(-1) for part in parts]) > epsilon
+    return np.concatenate([0.5 * np.abs(part @ right).sum(-1) for part in parts]) > EPSILON
 
 
 def _squared(power: Matrix) -> Matrix:
@@ -149,8 +147,4 @@ def _squared(power: Matrix) -> Matrix:
 def _distance(rows: Matrix, pi: Array) -> Array:
     """Total variation of each row to π, a few rows at a time."""
     parts = [rows[i : i + 512] for i in range(0, rows.shape[0], 512)]
-    return np.concatenate([0.5 * np.abs(_dense(part) - pi).sum(-1) for part in parts])
-
-
-def _dense(matrix: Matrix) -> Array:
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
+    return np.concatenate([0.5 * np.abs(dense(part) - pi).sum(-1) for part in parts])

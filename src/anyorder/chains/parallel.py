@@ -7,15 +7,17 @@ entropy h(c) of c positions, so a whole decoding schedule is priced by N + 1 num
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 from math import comb
 
 import numpy as np
 
-from anyorder.chains.transition import Array, joint
+from anyorder.chains.transition import Array, conditional, joint
 from anyorder.chains.worlds import check_memory
 from anyorder.conditionals.table import Table
 from anyorder.errors import AnyorderError
+from anyorder.metrics.schedules import linear
 
 
 def entropy_profile(table: Table) -> Array:
@@ -53,7 +55,7 @@ def even_schedule(length: int, steps: int) -> list[int]:
     """How many positions each step of :func:`anyorder.samplers.parallel` commits: ⌊N t/K⌋ in all by step t."""
     if not 1 <= steps <= length:
         raise AnyorderError(f"{steps} steps for {length} positions: use 1 to {length}")
-    return [length * (t + 1) // steps - length * t // steps for t in range(steps)]
+    return list(linear(length, steps))
 
 
 def schedule_loss(profile: Array, schedule: list[int]) -> float:
@@ -77,23 +79,18 @@ def decoding_law(table: Table, schedule: list[int], temperature: float = 1.0) ->
         schedule: group sizes, summing to N.
         temperature: of every conditional.
     """
-    v, n = table.vocab_size, table.length
+    n = table.length
     if sum(schedule) != n:
         raise AnyorderError(f"a schedule for {n} positions cannot commit {sum(schedule)}")
     if temperature <= 0:
         raise AnyorderError(f"the temperature must be above 0, not {temperature}")
     p = joint(table)
     check_memory(8.0 * p.size * (2**n + 4), f"every conditional of {p.size} states")
-    conditionals: dict[tuple[int, frozenset[int]], Array] = {}
 
-    def conditional(t: int, given: frozenset[int]) -> Array:
-        if (t, given) not in conditionals:
-            unknown = tuple(d for d in range(n) if d not in given and d != t)
-            q = p.sum(axis=unknown, keepdims=True) ** (1 / temperature)
-            total = q.sum(axis=t, keepdims=True)
-            uniform = np.full_like(q, 1.0 / v)
-            conditionals[t, given] = np.divide(q, total, out=uniform, where=np.broadcast_to(total > 0, q.shape))
-        return conditionals[t, given]
+    @cache
+    def warm(t: int, given: frozenset[int]) -> Array:
+        unknown = tuple(d for d in range(n) if d not in given and d != t)
+        return conditional(p.sum(axis=unknown, keepdims=True) ** (1 / temperature), t, ())
 
     # The law of the first groups depends on the set committed so far, not on its order: one table per set.
     laws: dict[frozenset[int], Array] = {frozenset(): np.ones([1] * n)}
@@ -104,7 +101,7 @@ def decoding_law(table: Table, schedule: list[int], temperature: float = 1.0) ->
             for group in combinations(rest, size):
                 further = q / comb(len(rest), size)
                 for t in group:
-                    further = further * conditional(t, given)
+                    further = further * warm(t, given)
                 key = given | set(group)
                 after[key] = after[key] + further if key in after else further
         laws = after

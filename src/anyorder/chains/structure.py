@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
 
-from anyorder.chains.transition import Array, Matrix
+from anyorder.chains.transition import Array, Matrix, dense
 from anyorder.errors import AnyorderError
 
 # State reduction is exact to the last digit of every entry but costs one Python step per state; beyond this, LU.
@@ -72,18 +72,17 @@ def check_stochastic(matrix: Matrix) -> None:
 def stationary(matrix: Matrix, shape: Structure) -> Array:
     """The stationary law of a chain with one closed class; zero on the transient states."""
     inside = shape.classes[0]
-    p = _dense(matrix[inside][:, inside])
+    p = dense(matrix[inside][:, inside])
     pi = np.zeros(matrix.shape[0])
-    pi[inside] = _gth(p) if len(inside) <= _GTH_STATES else _solve(p)
+    pi[inside] = _gth(p.copy()) if len(inside) <= _GTH_STATES else _solve(p)
     return pi
 
 
-def _dense(matrix: Matrix) -> Array:
-    return matrix.toarray() if sparse.issparse(matrix) else np.array(matrix)
-
-
 def _gth(p: Array) -> Array:
-    """State reduction (Grassmann, Taksar, Heyman 1985): no subtraction, so no cancellation however slow the chain."""
+    """State reduction (Grassmann, Taksar, Heyman 1985): no subtraction, so no cancellation however slow the chain.
+
+    ``p`` is overwritten.
+    """
     n = len(p)
     for i in range(n - 1, 0, -1):
         p[:i, i] /= p[i, :i].sum()

@@ -32,6 +32,12 @@ def joint(table: Table) -> Array:
     return p
 
 
+def dense(matrix: Matrix) -> Array:
+    """``matrix`` as an array."""
+    found: Array = matrix.toarray() if sparse.issparse(matrix) else matrix
+    return found
+
+
 def law(table: Table) -> Array:
     """The table's probabilities by state number, [V^N]."""
     return joint(table).reshape(-1)
@@ -49,6 +55,13 @@ def block_law(table: Table, block: tuple[int, ...]) -> Array:
     p = law(table)[block_states(table.vocab_size, table.length, block)]
     total = p.sum(-1, keepdims=True)
     return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[-1]), where=total > 0)
+
+
+def conditional(p: Array, t: int, unknown: tuple[int, ...]) -> Array:
+    """p(x_t | all but x_t and ``unknown``) of a joint [V]*N, of whatever scale; the unknown axes have length one."""
+    both = p.sum(axis=unknown, keepdims=True)
+    given = both.sum(axis=t, keepdims=True)
+    return np.divide(both, given, out=np.full_like(both, 1.0 / p.shape[t]), where=given > 0)
 
 
 def product_law(conditional: Array, vocab: int) -> Array:

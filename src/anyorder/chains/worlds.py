@@ -156,7 +156,7 @@ def check_memory(needed: float, what: str) -> None:
     require_memory(needed, what, "use fewer positions or words", share=0.5)
 
 
-def parse_numbers(text: str, what: str = "coupling", points: int = 10) -> list[float]:
+def parse_numbers(text: str, what: str = "coupling") -> list[float]:
     """``0.5``, ``0.2,0.4``, ``0.2…2.0`` (also ``..``; ten points), ``0.2:2.0:19`` (start, stop, count), or a mix."""
     numbers: list[float] = []
     for part in text.split(","):
@@ -166,7 +166,7 @@ def parse_numbers(text: str, what: str = "coupling", points: int = 10) -> list[f
                 case [value]:
                     numbers.append(value)
                 case [start, stop]:
-                    numbers += np.linspace(start, stop, points).tolist()
+                    numbers += np.linspace(start, stop, 10).tolist()
                 case [start, stop, count] if count == int(count) and count >= 2:
                     numbers += np.linspace(start, stop, int(count)).tolist()
                 case _:

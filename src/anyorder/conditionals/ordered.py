@@ -144,8 +144,10 @@ class ModelOrdered:
         answer = torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         length = ((turn >= 0) * column).amax(1)  # up to the last token that is read
-        width = length + (turn > 0).sum(1)
+        asked = (turn > 0).sum(1)
+        width = length + asked
         rows = width.argsort(stable=True)
+        rows = rows[asked[rows] > 0]
         with torch.inference_mode():
             for start, stop in micro_batches(width[rows].tolist(), TOKEN_BUDGET):
                 part = rows[start:stop]

@@ -42,12 +42,7 @@ class Reread:
     def read(self, memory: Reading, positions: Tensor, tokens: Tensor) -> Reading:
         """Put ``tokens`` at ``positions``."""
         check_read(memory.known, positions)
-        n = memory.tokens.shape[1]
-        place = torch.where(positions < 0, n, positions)
-        # A spare last column takes what is aimed at -1.
-        spare = torch.nn.functional.pad(memory.tokens, (0, 1)).scatter_(1, place, tokens)
-        known = torch.nn.functional.pad(memory.known, (0, 1)).scatter_(1, place, True)
-        return Reading(spare[:, :n], known[:, :n])
+        return Reading(_placed(memory.tokens, positions, tokens), _placed(memory.known, positions, True))
 
     def ask(self, memory: Reading, positions: Tensor) -> Tensor:
         """log q, [B, K, V]."""
@@ -67,15 +62,18 @@ class Reread:
 
     def forget(self, memory: Reading, positions: Tensor) -> Reading:
         """Masks at ``positions`` again."""
-        n = memory.tokens.shape[1]
-        place = torch.where(positions < 0, n, positions)
-        tokens = torch.nn.functional.pad(memory.tokens, (0, 1)).scatter_(1, place, self.mask_id)
-        known = torch.nn.functional.pad(memory.known, (0, 1)).scatter_(1, place, False)
-        return Reading(tokens[:, :n], known[:, :n])
+        return Reading(_placed(memory.tokens, positions, self.mask_id), _placed(memory.known, positions, False))
 
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other."""
         return chain_by_asking(self, tokens, given, order)
+
+
+def _placed(row: Tensor, positions: Tensor, values: Any) -> Tensor:
+    """A copy of ``row`` [B, N] with ``values`` at ``positions`` [B, K]; -1 places nothing."""
+    n = row.shape[1]
+    # A spare last column takes what is aimed at -1.
+    return torch.nn.functional.pad(row, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), values)[:, :n]
 
 
 def read_asking_by_asking(

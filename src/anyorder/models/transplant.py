@@ -83,7 +83,8 @@ def transplant(
             value.zero_()
         elif name in shifts:  # RoBERTa counts positions from the padding token's id on
             before, after = shifts[name]
-            value[after:] = state[name][before:][: len(value) - after]
+            known = state[name][before:][: len(value) - after]
+            value[after : after + len(known)] = known  # what the old table had no room for starts at random
         elif name in state:
             value.copy_(state[name])
     return grown.train(model.training), Carried(**found, new=missing)
