@@ -31,6 +31,7 @@ class LinesOptions(Options):
     """How files of texts are read, answered and written."""
 
     PANEL: ClassVar[str] = "Files"
+    NOT_WRITTEN: ClassVar[tuple[str, ...]] = (".csv", ".xlsx")  # names that promise what is not written
 
     column: str | None = option(
         None, "Name of the JSONL field, the Parquet or the TSV column (text if absent); a number if no header."
@@ -53,6 +54,8 @@ class LinesOptions(Options):
             raise AnyorderError("--address and --workers are for a cluster: add --engine ray")
         if self.resume and self.out is None:
             raise AnyorderError("--resume continues a file: name it with --out")
+        if self.path is not None and self.path.suffix in self.NOT_WRITTEN:
+            raise AnyorderError(f"{self.out} would hold JSON lines: name the output .jsonl, or .parquet for a table")
 
     @property
     def path(self) -> Path | None:
@@ -74,6 +77,8 @@ class _Input(Options):
 @dataclass(frozen=True)
 class FileOptions(LinesOptions, _Input):
     """The same for commands that take one text, or a file of them with ``--file``."""
+
+    NOT_WRITTEN: ClassVar[tuple[str, ...]] = (*LinesOptions.NOT_WRITTEN, ".tsv")
 
     out: str | None = option(
         None, "With --file: write here, by its name .jsonl, .parquet or .txt; a folder/: a file for each input."

@@ -39,10 +39,10 @@ def fill(
 ) -> None:
     """Fill every blank of a text *jointly*; completions ranked by their joint log-probability.
 
-    With --file, one JSON object per line, {"text", "completions"}, in the order of the input; an empty line stays one
-    without completions. Texts share the model's batches, 256 at a time; --out with --resume continues a run that was
-    stopped, and the file is byte for byte that of a run that was not. --engine ray spreads the work over the workers of
-    a cluster, or of this machine, and changes no byte.
+    With --file, one JSON object per line, {"text", "completions"}, in the order of the input; an empty line keeps its
+    place, without completions. Texts share the model's batches, 256 at a time. --out with --resume continues a run that
+    was stopped, and --engine ray spreads the work over the workers of a cluster or of this machine: the output is the
+    same, byte for byte.
     """
     if not files.is_file(text, 'anyorder fill "The ___ sat."'):
         _fill_text(str(text), options, model, alone, json)

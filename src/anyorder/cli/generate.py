@@ -50,9 +50,9 @@ def generate(
 ) -> None:
     """Generate text in any word order, around any words that are given.
 
-    With --file, one JSON object per line, {"text", "generations"}, in the order of the prompts; an empty line stays one
-    without generations. --out with --resume continues a run that was stopped, and --engine ray spreads the work over
-    the workers of a cluster, or of this machine: neither changes a byte.
+    With --file, one JSON object per line, {"text", "generations"}, in the order of the prompts; an empty line keeps
+    its place, without generations. --out with --resume continues a run that was stopped, and --engine ray spreads the
+    work over the workers of a cluster or of this machine: the output is the same, byte for byte.
     """
     if text is not None and options.prompt is not None:
         raise AnyorderError("two prompts: give the text as an argument or with --prompt")

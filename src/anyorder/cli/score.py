@@ -36,9 +36,9 @@ def score(
     """Score texts: log-probabilities in nats, one result per line, in the order of the input.
 
     A blank line is kept as a text of 0 tokens. A text longer than the model is read in windows, each scoring new
-    tokens given those before them. Results appear a window of 256 texts at a time; --out with --resume continues a
-    run that was stopped, and the file is byte for byte that of a run that was not. --engine ray spreads the work over
-    the workers of a cluster, or of this machine, and changes no byte.
+    tokens given those before them. Results appear 256 at a time. --out with --resume continues a run that was stopped,
+    and --engine ray spreads the work over the workers of a cluster or of this machine: the output is the same, byte for
+    byte.
     """
     outputs = _outputs(texts, files)  # first, since it is quick to find a mistake there
     from anyorder.show.scores import Tsv

@@ -46,6 +46,10 @@ class Source:
         name = Path(self.path)
         suffix = (name.with_suffix("") if name.suffix in _OPENERS else name).suffix
         named = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}.get(suffix)
+        if suffix in (".csv", ".json"):  # whose lines are no texts
+            raise AnyorderError(
+                f"{self.path} does not hold a text per line: save it as .tsv or .jsonl, or say its --format"
+            )
         if named is None and self.column is not None:
             raise AnyorderError(f"is {self.path} TSV or JSONL? Say --format tsv or --format jsonl to choose a column")
         return named or "lines"

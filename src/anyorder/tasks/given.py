@@ -22,7 +22,6 @@ from anyorder.text.vocabulary import vocabulary
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
-LAWS = ("auto", "head", "text")  # where p(length | source) comes from
 _ROWS = 64  # sources whose lengths are asked together
 
 
