@@ -67,6 +67,15 @@ def test_a_folder_that_could_not_be_written_is_not_there(tmp_path: Path, error: 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_refusal_is_not_taken_for_a_full_disk(tmp_path: Path) -> None:
+    def write(_: Path) -> None:
+        raise AnyorderError("line 3 is no object: write one object per line")
+
+    with pytest.raises(AnyorderError, match="^line 3 is no object"):
+        atomically(tmp_path / "target", write)
+    assert not list(tmp_path.iterdir())
+
+
 class Killed(BaseException):
     """Nothing in the process catches it, as with kill -9."""
 

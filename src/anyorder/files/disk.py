@@ -41,7 +41,8 @@ def atomically(target: Path, write: Callable[[Path], object]) -> None:
     except Exception as error:  # torch and safetensors wrap the disk's answer in errors of their own
         shutil.rmtree(temporary, ignore_errors=True)
         _put_back(replaced, target)
-        if not isinstance(error, OSError) and not re.search(r"os error|no space left|writ", str(error), re.I):
+        disks = isinstance(error, OSError) or re.search(r"os error|no space left|writ", str(error), re.I)
+        if isinstance(error, AnyorderError) or not disks:
             raise
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise AnyorderError(
