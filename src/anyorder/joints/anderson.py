@@ -5,20 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_MEMORY = 6  # evaluations that are kept
 _STRIDE = 2.0  # in x, at most, beyond the plain step: far from the minimum the history promises too much
 _PARALLEL = 1e-10  # a step whose new direction is this small a part of it says nothing more than those after it
 
 
 class Anderson:
-    """Extrapolate from the last ``memory`` evaluations (type II, weighted least squares on the residuals g(x) - x).
+    """Extrapolate from the last evaluations (type II, weighted least squares on the residuals g(x) - x).
 
     Arnold–Gokhale converges linearly, at a rate close to one where the conditionals hardly mix. Its objective is convex
     in log μ, so a fixed point is *the* minimum and how one gets there does not matter: a smaller residual is progress,
     and when it grows the history is dropped and a plain step taken.
     """
 
-    def __init__(self, memory: int = 6) -> None:
-        self.memory = memory
+    def __init__(self) -> None:
         self._x: list[Tensor] = []
         self._f: list[Tensor] = []
         self._best = float("inf")
@@ -31,7 +31,7 @@ class Anderson:
         if norm > 2 * self._best:
             self._x, self._f, self._best = [], [], norm
         self._best = min(self._best, norm)
-        self._x, self._f = [*self._x, x][-self.memory :], [*self._f, f][-self.memory :]
+        self._x, self._f = [*self._x, x][-_MEMORY:], [*self._f, f][-_MEMORY:]
         m = len(self._f) - 1
         if m == 0:
             return g

@@ -49,13 +49,12 @@ def product(log_a_given_b: Tensor, log_b_given_a: Tensor) -> Product:
     return Product(*gibbs_marginals(log_a_given_b, log_b_given_a))
 
 
-def gibbs_marginals(log_a_given_b: Tensor, log_b_given_a: Tensor, tolerance: float = 1e-12) -> tuple[Tensor, Tensor]:
+def gibbs_marginals(log_a_given_b: Tensor, log_b_given_a: Tensor) -> tuple[Tensor, Tensor]:
     """log μ_a, log μ_b with μ_a = μ_b Q_{a|b} and μ_b = μ_a Q_{b|a}, by power iteration from uniform."""
     v = check_tables(log_a_given_b, log_b_given_a)
     dtype = torch.float64 if v <= _SMALL else log_a_given_b.dtype
     a_given_b, b_given_a = log_a_given_b.to(dtype).exp(), log_b_given_a.to(dtype).exp()
-    if dtype != torch.float64:
-        tolerance = max(tolerance, 1e-6)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
     mu_b = torch.full((v,), 1.0 / v, dtype=a_given_b.dtype, device=a_given_b.device)
     for _ in range(_SWEEPS):
         mu_a = mu_b @ a_given_b

@@ -21,10 +21,8 @@ REPLICATES = 1000
 def replicates(
     runs: Sequence[Statistic], n: int, against: Sequence[Statistic] = (), *, count: int | None = None, seed: int = 0
 ) -> NDArray[np.float64]:
-    """[count] values of the mean over runs, minus that of ``against``, each over its own draw of the ``n`` examples.
-
-    ``count`` is 1000 if None.
-    """
+    """[``count`` or REPLICATES] values of the mean over runs, minus that of ``against``, each over its own draw of the
+    ``n`` examples."""
     rng = np.random.default_rng(seed)
     drawn = np.empty(count or REPLICATES)
     for i in range(len(drawn)):

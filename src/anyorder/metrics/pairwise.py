@@ -11,6 +11,7 @@ import torch
 
 from anyorder.stats import Interval, Record, to_json
 
+_RESAMPLES = 2000  # of the bootstrap
 METRICS = ("u_ppl", "p_ppl", "a_kl", "g_kl", "u_ratio", "p_ratio")
 
 
@@ -48,9 +49,7 @@ class PairwiseRow:
         return {k: None if isinstance(v, dict) and v["value"] is None else v for k, v in found.items()}
 
 
-def summarise(
-    scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, resamples: int = 2000, size: int = 2
-) -> list[PairwiseRow]:
+def summarise(scores: Mapping[str, Sequence[PairScore]], *, seed: int = 0, size: int = 2) -> list[PairwiseRow]:
     """The rows of Table 1, one per method, with percentile bootstrap intervals over examples of ``size`` tokens each.
 
     All methods are resampled with the same draws, since they were measured on the same examples. One example has no
@@ -67,8 +66,8 @@ def summarise(
         ]
         table = torch.tensor(cells, dtype=torch.float64)  # [N, 6]
         generator = torch.Generator().manual_seed(seed)
-        draws = torch.randint(n, (resamples, n), generator=generator)
-        means = table[draws].mean(1)  # [resamples, 6]
+        draws = torch.randint(n, (_RESAMPLES, n), generator=generator)
+        means = table[draws].mean(1)  # [_RESAMPLES, 6]
         low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
         if n == 1:
             low = high = torch.full_like(low, math.nan)
