@@ -32,3 +32,8 @@ def did_you_mean(name: str, options: Iterable[str], prefix: str = "") -> str:
     """A question that names the nearest of ``options`` (with what stands before it), or nothing if none is near."""
     near = difflib.get_close_matches(str(name), list(options), n=1)
     return f"did you mean {prefix + near[0]!r}? " if near else ""
+
+
+def count(number: int, noun: str) -> str:
+    """``1 text``, ``2 texts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

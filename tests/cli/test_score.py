@@ -89,7 +89,7 @@ def test_texts_with_tabs_and_newlines_stay_on_one_line(tmp_path: Path) -> None:
         ("a.txt", b"fine\nbad \xff here\n", [], r"line 2 of .* is not UTF-8 \(byte 0xff at column 5\)"),
         ("a.tsv", b"id\tsentence\n1\tcat\n", [], "which column .*: id, sentence"),
         ("a.tsv", b"id\tsentence\n1\tcat\n", ["--column", "text"], "no column 'text': choose one of id, sentence"),
-        ("a.tsv", b"id\tsentence\n1\n", ["--column", "sentence"], "line 2 of .* has 1 columns, not 2"),
+        ("a.tsv", b"id\tsentence\n1\n", ["--column", "sentence"], "line 2 of .* has 1 column, not 2"),
         (
             "a.jsonl",
             b'{"sentence": "cat"}\n',

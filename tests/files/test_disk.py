@@ -71,7 +71,7 @@ def test_a_refusal_is_not_taken_for_a_full_disk(tmp_path: Path) -> None:
     def write(_: Path) -> None:
         raise AnyorderError("line 3 is no object: write one object per line")
 
-    with pytest.raises(AnyorderError, match="^line 3 is no object"):
+    with pytest.raises(AnyorderError, match="line 3 is no object"):
         atomically(tmp_path / "target", write)
     assert not list(tmp_path.iterdir())
 

@@ -68,7 +68,7 @@ def test_matched_and_mismatched(tmp_path: Path) -> None:
         ("sst2", "index\tsentence\n0\ta", "has no column 'label', only index, sentence"),
         ("rte", "index\tsentence1\tlabel\n0\ta\tentailment", "has no column 'sentence2'"),
         ("sst2", "sentence\tlabel\na\t1\nb\t2", "line 3 of .* has the label '2', which is none of 0, 1"),
-        ("sst2", "sentence\tlabel\na\t1\nb", "line 3 of .* has 1 columns, not 2"),
+        ("sst2", "sentence\tlabel\na\t1\nb", "line 3 of .* has 1 column, not 2"),
         ("stsb", "sentence1\tsentence2\tscore\na\tb\tc", "line 2 of .* has the score 'c'"),
         ("sst2", "sentence\tlabel", "holds no examples"),
         ("sst2", "", "has no column"),

@@ -74,7 +74,7 @@ def test_pairs_are_read_from_any_table(tmp_path):
 @pytest.mark.parametrize(
     ("text", "columns", "said"),
     [
-        ("Haus\n", ["1", "2"], "1 column.s., no column 2: put a tab"),
+        ("Haus\n", ["1", "2"], "has 1 column, no column 2: put a tab"),
         ("Haus\thouse\nHund\n", ["1", "2"], "line 2 of .* has 1 column"),
         ("de\tfr\nHaus\tmaison\n", ["de", "en"], "names no column 'en'"),
     ],

@@ -129,11 +129,6 @@ def said_of(special_tokens: bool) -> str:
     return "in, as in the paper." if special_tokens else "left out (--special-tokens)."
 
 
-def count(number: int, noun: str) -> str:
-    """``1 text``, ``2 texts``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def note(message: str) -> None:
     """A line on stderr about a result that is right, but not what it may be taken for."""
     print(f"anyorder: note: {message}", file=sys.stderr)

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.errors import AnyorderError, count
 from anyorder.show.printable import printable, table
 from anyorder.studies.options import CompareOptions
 from anyorder.tasks.options import ScoreOptions

@@ -13,12 +13,11 @@ from anyorder.cli.common import (
     ModelOptions,
     OverwriteOption,
     command,
-    count,
     load_model,
     print_json,
     progress,
 )
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.files.disk import check_output
 from anyorder.show.figure import check_plot_path
 from anyorder.studies.options import DiagnoseOptions

@@ -16,12 +16,11 @@ from anyorder.cli.common import (
     PlotOption,
     ResumeOption,
     command,
-    count,
     load_model,
     print_json,
     progress,
 )
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.show.figure import check_plot_path
 from anyorder.show.printable import table as new_table
 from anyorder.studies.options import PairwiseOptions

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from anyorder.cli.common import ModelOptions, count, load_model, note, notes, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import ModelOptions, load_model, note, notes, progress
+from anyorder.errors import AnyorderError, count
 from anyorder.options import Options, option
 
 if TYPE_CHECKING:

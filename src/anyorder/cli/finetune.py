@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, OverwriteOption, command, count, print_json, progress
-from anyorder.errors import choose
+from anyorder.cli.common import JsonOption, OverwriteOption, command, print_json, progress
+from anyorder.errors import choose, count
 from anyorder.files.disk import check_folder, only_writer
 from anyorder.studies.options import FinetuneOptions
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, count, load_model, note, notes, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, note, notes, print_json, progress
 from anyorder.cli.files import FileOptions
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.show.animation import check_animation_path, write_animation
 from anyorder.show.printable import printable
 from anyorder.show.recording import Recorder, headline

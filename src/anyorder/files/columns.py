@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.files.reading import Source
 
 
@@ -34,7 +34,8 @@ def rows(path: str, columns: Sequence[str], option: str = "data.columns") -> Ite
                 continue  # the header
         if max(places) >= len(cells):
             raise AnyorderError(
-                f"line {number} of {path} has {len(cells)} column(s), not {max(places) + 1}: put a tab between them"
+                f"line {number} of {path} has {count(len(cells), 'column')}, not {max(places) + 1}: "
+                "put a tab between them"
             )
         yield tuple(cells[place].strip() for place in places)
 
@@ -44,8 +45,8 @@ def _place(path: str, cells: Sequence[str], column: str, option: str) -> int:
     if column.isdigit() and int(column) >= 1:
         if int(column) > len(cells):
             raise AnyorderError(
-                f"{path} has {len(cells)} column(s), no column {column}: put a tab between the texts of a pair, or "
-                f"correct {option}"
+                f"{path} has {count(len(cells), 'column')}, no column {column}: put a tab between the texts of a "
+                f"pair, or correct {option}"
             )
         return int(column) - 1
     if column not in cells:

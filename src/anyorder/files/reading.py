@@ -14,7 +14,7 @@ from glob import glob
 from pathlib import Path
 from typing import IO, Any, cast
 
-from anyorder.errors import AnyorderError, choose
+from anyorder.errors import AnyorderError, choose, count
 from anyorder.files.json_text import parse_json
 from anyorder.files.tables import column_texts
 
@@ -82,7 +82,7 @@ class Source:
                 if self.header:
                     continue
             if line and index >= len(cells):
-                raise AnyorderError(f"line {number} of {self.path} has {len(cells)} columns, not {index + 1}")
+                raise AnyorderError(f"line {number} of {self.path} has {count(len(cells), 'column')}, not {index + 1}")
             yield cells[index] if line else ""
 
     def lines(self) -> Iterator[tuple[int, str]]:

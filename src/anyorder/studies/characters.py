@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.stats import Record, perplexity
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.score import score
@@ -50,7 +50,7 @@ def per_character(
 ) -> PerCharacter:
     """The bound of ``texts`` with ``samples`` masks each, in nats per character and per token."""
     if len(texts) < 2:
-        raise AnyorderError(f"{name} has {len(texts)} text(s), too few for an interval: give at least 2")
+        raise AnyorderError(f"{name} has {count(len(texts), 'text')}, too few for an interval: give at least 2")
     scores = score(lm, texts, ScoreOptions("bound", samples=samples, seed=seed), progress=progress)
     log_probs, lengths = [one.log_prob for one in scores], [len(text) for text in texts]
     # nats per character are the logarithm of the perplexity of a character

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.files.disk import atomically, sha256
 from anyorder.files.reading import Source
 from anyorder.files.records import dataset_texts
@@ -75,7 +75,7 @@ def split(
     n = max(1, round(holdout * len(every))) if holdout else 0
     if n >= len(every):
         raise AnyorderError(
-            f"{path} has {len(every)} document(s), too few to hold out {holdout:.0%}: set data.holdout to 0"
+            f"{path} has {count(len(every), 'document')}, too few to hold out {holdout:.0%}: set data.holdout to 0"
         )
     return every[: len(every) - n], every[len(every) - n :]
 
@@ -88,10 +88,12 @@ def split_files(
     return [split(path, u, h, column, columns) for path, u, h in zip(files, units, shares, strict=True)]
 
 
-def _per_file(name: str, values: Sequence[T], count: int) -> list[T]:
-    if len(values) not in (1, count):
-        raise AnyorderError(f"{name} has {len(values)} values for {count} file(s): give one for all, or one for each")
-    return list(values) * count if len(values) == 1 else list(values)
+def _per_file(name: str, values: Sequence[T], files: int) -> list[T]:
+    if len(values) not in (1, files):
+        raise AnyorderError(
+            f"{name} has {len(values)} values for {count(files, 'file')}: give one for all, or one for each"
+        )
+    return list(values) * files if len(values) == 1 else list(values)
 
 
 def to_blocks(

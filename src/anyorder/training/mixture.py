@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 
 _PERIOD = 1000  # blocks after which the files' order repeats: shares are exact to a thousandth
 
@@ -28,7 +28,8 @@ class Mixture:
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
         if weights and len(weights) != len(sizes):
             raise AnyorderError(
-                f"data.weights has {len(weights)} share(s) for {len(sizes)} file(s): give one for each, or none"
+                f"data.weights has {count(len(weights), 'share')} for {count(len(sizes), 'file')}: give one for each, "
+                "or none"
             )
         if weights and (min(weights) < 0 or sum(weights) <= 0):
             raise AnyorderError("data.weights are shares: none may be negative, and one must be above 0")

@@ -75,8 +75,8 @@ class _Run:
         self.micro = min(recipe.optim.micro_batch, self.share)
         if left or self.share % self.micro:
             raise AnyorderError(
-                f"optim.batch {recipe.optim.batch} does not divide into {world} process(es) of micro-batches of "
-                f"{recipe.optim.micro_batch}: change optim.batch or optim.micro_batch"
+                f"optim.batch {recipe.optim.batch} does not divide into micro-batches of "
+                f"{recipe.optim.micro_batch} for {world} process{'es' * (world > 1)}: change one of the two"
             )
         self.objective = recipe.objective
         found = self._checkpoint(resume)

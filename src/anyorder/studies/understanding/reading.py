@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from anyorder.errors import AnyorderError
+from anyorder.errors import AnyorderError, count
 from anyorder.files.reading import Source
 from anyorder.studies.understanding.tasks import GLUE, Task
 
@@ -99,7 +99,9 @@ def read_file(path: Path, task: Task) -> list[Example]:
         if not line or (task.torn and len(cells) < width):
             continue
         if len(cells) <= max(*texts, label):
-            raise AnyorderError(f"line {number} of {path} has {len(cells)} columns, not {width}: restore the line")
+            raise AnyorderError(
+                f"line {number} of {path} has {count(len(cells), 'column')}, not {width}: restore the line"
+            )
         examples.append(_example(path, number, cells, task, layout))
     if not examples:
         raise AnyorderError(f"{path} holds no examples: take GLUE's file of {task.folder}")
