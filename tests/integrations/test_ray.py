@@ -28,8 +28,9 @@ from anyorder.integrations.ray import Job, map
 from anyorder.integrations.ray.cluster import connected
 from anyorder.integrations.ray.engine import Pool
 from anyorder.integrations.ray.worker import Worker
-from anyorder.tasks.options import ScoreOptions
+from anyorder.tasks.options import GenerateOptions, ScoreOptions, TranslateOptions
 from running import anyorder
+from tiny import tiny_translator
 
 WINDOW = 4
 WORDS = ["the", "cat", "dog", "king", "queen", "sat", "ran", "on", "in", "garden", "river"]
@@ -127,6 +128,27 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(cluster: str, tmp_path
     run(*said, "--out", whole)
     assert cut.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.jsonl", "in.txt", "whole.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "options"),
+    [
+        ("generate", ["--samples", 2], GenerateOptions(samples=2, seed=5)),
+        ("translate", ["--steps", 2, "--draw"], TranslateOptions(steps=2, draw=True, seed=5)),
+    ],
+)
+def test_windows_of_any_worker_make_the_bytes_of_the_plain_command(
+    tmp_path: Path, name: str, words: list[Any], options: Any
+) -> None:
+    """Drawn texts too, and by two workers that have their windows the other way round."""
+    source, out, model = tmp_path / "in.txt", tmp_path / "out.jsonl", tiny_translator(tmp_path / "model")
+    given = [f"the {'old ' * (i % 5)}cat ___" for i in range(3 * WINDOW)]
+    source.write_text("".join(text + "\n" for text in given))
+    run(name, "--file", source, "--model", model, "--seed", 5, *words, "--out", out)
+    two = [Worker(Job(name, options, str(model))) for _ in range(2)]
+    answers = {at: two[at % 8 // 4].answer(given[at : at + WINDOW], at + 1) for at in (8, 4, 0)}
+    made = [line.rstrip("\n") for at in sorted(answers) for line in answers[at].lines]
+    assert made == out.read_text().splitlines()
 
 
 def test_a_dataset_has_the_rows_of_the_command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -203,8 +203,8 @@ def _row(model: str, task: str, metric: str, outcomes: list[Outcome], other: lis
     if other:
         by = value.value - float(np.mean([one.value(metric) for one in other]))
         difference = middle(by, replicates(mine, n, theirs))
-    about = {"examples": n, "train": outcomes[0].train, "cut": outcomes[0].cut}
-    return _row_of((model, task, metric), value, each, difference, **about)
+    row = _row_of((model, task, metric), value, each, difference)
+    return replace(row, examples=n, train=outcomes[0].train, cut=outcomes[0].cut)
 
 
 def _average(model: str, tasks: dict[str, list[Outcome]], other: dict[str, list[Outcome]]) -> Row:
@@ -239,10 +239,11 @@ def _mean_average(tasks: Mapping[str, Sequence[Outcome]]) -> float:
     )
 
 
-def _row_of(
-    key: tuple[str, str, str], value: Interval, each: Sequence[float], difference: Interval | None, **about: int
-) -> Row:
+def _row_of(key: tuple[str, str, str], value: Interval, each: Sequence[float], difference: Interval | None) -> Row:
     """``key``: the model, the task, the metric."""
     spread = float(np.std(each, ddof=1)) if len(each) > 1 else None
-    compared = (difference.value, difference.low, difference.high) if difference is not None else (None, None, None)
-    return Row(*key, value.value, value.low, value.high, spread, *compared, seeds=len(each), **about)
+    row = Row(*key, value.value, value.low, value.high, spread, seeds=len(each))
+    if difference is None:
+        return row
+    low, high = difference.low, difference.high
+    return replace(row, difference=difference.value, difference_low=low, difference_high=high)
