@@ -222,9 +222,8 @@ class Journal:
     def __init__(self, path: Path, settings: dict[str, Any], *, resume: bool, overwrite: bool = False) -> None:
         self.path = path
         self.records: list[Record] = []
-        begun = (
-            path.is_file() and line_ends(path)[-1] > 0
-        )  # killed before its first line was whole, it has said nothing
+        # Killed before its first line was whole, it has said nothing.
+        begun = path.is_file() and line_ends(path)[-1] > 0
         if resume and begun:
             self._read(settings)
             return

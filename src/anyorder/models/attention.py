@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def attention_of(model: PreTrainedModel, tokens: Tensor, pad_id: int | None = None) -> Tensor | None:
-    """[B, N, N] attention in ``tokens`` [B, N], averaged over layers and heads, the larger way; None if not shown."""
-    mean = directed_attention(model, tokens, pad_id)
+def attention_of(model: PreTrainedModel, tokens: Tensor) -> Tensor | None:
+    """[B, N, N] attention in ``tokens`` [B, N], averaged over layers and heads, either way; None if not shown."""
+    mean = directed_attention(model, tokens)
     return None if mean is None else torch.maximum(mean, mean.transpose(1, 2))
 
 
