@@ -107,10 +107,12 @@ def test_a_killed_run_goes_on(tmp_path, data, tiny_checkpoint, command):
 def test_a_damaged_record_is_named(command, tmp_path):
     assert command("--examples", "2", "--out", "run.jsonl")[0] == 0
     journal = tmp_path / "run.jsonl"
-    journal.write_text(journal.read_text().replace('"g_kl"', '"g_"', 1))
-    status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume")
-    assert status == 2
-    assert "example 1 of run.jsonl is damaged: start over with --overwrite" in err
+    sound = journal.read_text()
+    for name in ("g_kl", "distance", "rows", "seconds"):
+        journal.write_text(sound.replace(f'"{name}"', '"another"', 1))
+        status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume", "--json")
+        assert status == 2
+        assert "example 1 of run.jsonl is damaged: start over with --overwrite" in err
 
 
 def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):

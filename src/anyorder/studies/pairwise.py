@@ -44,12 +44,13 @@ def run(
             try:
                 for method in methods:
                     PairScore.from_dict(done["scores"][method])
-                same = (done["line"], done["positions"]) == (example.line, list(example.positions))
+                math.fsum((done["rows"], done["seconds"]))  # numbers, to be added up in the end
+                found = tuple(done[name] for name in ("line", "positions", "distance"))
             except (KeyError, TypeError) as error:
                 raise AnyorderError(
                     f"example {index + 1} of {journal.path} is damaged: start over with --overwrite"
                 ) from error
-            if not same:
+            if found != (example.line, list(example.positions), example.distance):
                 raise AnyorderError(f"{journal.path} belongs to another data file: leave out --resume to start over")
             continue
         began = time.perf_counter()
