@@ -1,7 +1,7 @@
 # The two commands a newcomer needs are `make demo` and `make test`; each sets up what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-SAMPLE := The old man opened the ___ and walked into the ___.
+SAMPLE := He sat down at the ___ and drank a cup of ___.
 
 .PHONY: demo serve test campaign lint types bench browser docs outputs wheel clean
 

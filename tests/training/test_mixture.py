@@ -54,7 +54,7 @@ def test_without_weights_every_block_comes_once_per_epoch():
 @pytest.mark.parametrize(
     ("sizes", "weights", "message"),
     [
-        ((3, 4), (1.0,), r"1 share\(s\) for 2"),
+        ((3, 4), (1.0,), r"1 share for 2"),
         ((3, 4), (1.0, -0.5), "negative"),
         ((3, 4), (0.0, 0.0), "above 0"),
         ((3, 0), (0.5, 0.5), "file 2 .* no block"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BUNDLED = Path(__file__).parent / "assets" / "mini"
-BUNDLED_NAME = "anyorder-mini-2"  # its version too: journals and caches go by it
+BUNDLED_NAME = "anyorder-mini-3"  # its version too: journals and caches go by it
 
 
 @dataclass(frozen=True)
