@@ -107,11 +107,11 @@ class UniformCount:
 
 @dataclass(frozen=True)
 class RootCount:
-    """P(K) ∝ K^-1/2 on 1..N: the law of counts under which the any-order bound is estimated with the least variance.
+    """P(K) ∝ K^-1/2 on 1..N: few masked tokens more often than many.
 
-    The gradient of a text's mean loss over K masked tokens has a variance near a / K (measured; docs/results), and an
-    estimate of Σ_K g_K from one count drawn with P(K) varies least when P(K) ∝ sqrt(E g_K²). ``normalise: bound``
-    takes the weights that keep it unbiased.
+    The gradient of a text's mean loss over K masked tokens has a variance near a / K (measured, but for texts masked
+    whole: docs/results/bundled-training.md), and an estimate of Σ_K g_K from one count drawn with P(K) varies least
+    when P(K) ∝ sqrt(E g_K²). ``normalise: bound`` takes the weights that keep it unbiased.
     """
 
     def log_alpha(self, k: Tensor, n: int) -> Tensor:
