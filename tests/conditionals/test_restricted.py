@@ -31,6 +31,21 @@ def test_only_allowed_tokens_keep_mass_and_it_is_one(allowed):
             torch.testing.assert_close(q[row, slot], by_hand / by_hand.sum())
 
 
+def test_where_all_that_is_allowed_is_impossible_it_is_alike_and_no_nan():
+    table = Table(torch.tensor([1.0, 0.0, 0.0]).log().double())  # always token 0
+    asked = torch.tensor([[table.mask_id]]), torch.tensor([[0]])
+    q = Restricted(table, torch.tensor([False, True, True]))(*asked).exp()
+    torch.testing.assert_close(q, torch.tensor([[[0.0, 0.5, 0.5]]], dtype=q.dtype))
+
+    class Broken:
+        vocab_size, mask_id, pad_id = 3, 3, None
+
+        def __call__(self, tokens, positions):
+            return torch.full((1, 1, 3), torch.nan)
+
+    assert Restricted(Broken(), torch.tensor([False, True, True]))(*asked).isnan().all(), "a model's NaN is not hidden"
+
+
 def test_the_inner_answer_is_left_alone():
     log_q = torch.full((1, 1, 3), -math.log(3.0))
 

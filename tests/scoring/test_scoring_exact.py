@@ -157,6 +157,14 @@ def test_bound_draws_the_same_masks_whatever_else_is_in_the_batch() -> None:
         torch.testing.assert_close(alone[1][0], together[1][b])
 
 
+@pytest.mark.parametrize("samples", [10**12, 2**63 - 1])
+def test_bound_refuses_more_masks_than_memory_holds(samples: int) -> None:
+    table = random_joint(generator(0), 3, 3)
+    x = torch.zeros(1, 3, dtype=torch.long)
+    with pytest.raises(AnyorderError, match="lower --samples"):
+        bound(table, x, everything(x), [generator(0)], samples)
+
+
 def test_bound_needs_two_samples() -> None:
     table = random_joint(generator(0), 2, 2)
     x = table.sample(generator(1), 1)

@@ -25,7 +25,7 @@ from anyorder.stats import to_json
 from anyorder.studies.options import GenerationOptions
 
 if TYPE_CHECKING:
-    from anyorder.studies.generation import Quality
+    from anyorder.studies.generation import GenerationQuality
 
 
 _EPILOG = "Example: anyorder evaluate generation --judge gpt2 --corpus books.txt.xz --texts 64 --out docs/results"
@@ -66,7 +66,7 @@ def generation(
     real = real_texts(lm, corpus, options.length, options.texts) if corpus is not None else None
     settings = {"model": lm.name, **asdict(options), "steps": numbers, "samplers": names, "schedules": schedules}
     settings["corpus"] = None if corpus is None else corpus.name
-    rows: list[Quality] = []
+    rows: list[GenerationQuality] = []
     interrupted = False
     with progress() as bar:
         task = bar.add_task("starting", total=len(writers) + (real is not None))
@@ -98,7 +98,7 @@ def generation(
         raise typer.Exit(130)
 
 
-def _write(out: Path, rows: list[Quality], result: dict[str, Any]) -> None:
+def _write(out: Path, rows: list[GenerationQuality], result: dict[str, Any]) -> None:
     from anyorder.show.generation import generation_markdown, plot_generation
 
     (out / "generation.json").write_text(

@@ -126,9 +126,9 @@ def evaluate_pairwise(
 def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
     from rich.console import Console
 
-    title = (
-        f"{settings['scheme']}, {settings['size']} tokens, {count(settings['examples'], 'example')} (95 % intervals)"
-    )
+    title = f"{settings['scheme']}, {settings['size']} tokens, {count(settings['examples'], 'example')}"
+    if settings["examples"] > 1:  # one alone has none
+        title += " (95 % intervals)"
     shown = new_table(("method",), ("U-PPL", "P-PPL", "over mlm's", "A-KL", "G-KL"), title=title)
     for row in rows:
         found = [getattr(row, name) for name in ("u_ppl", "p_ppl", "p_ratio", "a_kl", "g_kl")]

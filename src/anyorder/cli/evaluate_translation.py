@@ -18,7 +18,7 @@ from anyorder.studies.options import TranslationOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.target_dependence import TargetDependence
-    from anyorder.studies.translation import Quality
+    from anyorder.studies.translation import TranslationQuality
 
 _EPILOG = "Example: anyorder evaluate translation --model MODEL --data test.tsv --steps 1,2,4,8 --out docs/results"
 
@@ -46,7 +46,7 @@ def translation(
     lm = load_model(model)
     settings["model"] = lm.name
     other = None if options.baseline is None else load_model(replace(model, model=options.baseline))
-    rows: list[Quality] = []
+    rows: list[TranslationQuality] = []
     texts: dict[str, list[str]] = {}
     depends: TargetDependence | None = None
     interrupted = False
@@ -81,7 +81,7 @@ def translation(
         raise typer.Exit(130)
 
 
-def _print(rows: list[Quality], depends: TargetDependence | None) -> None:
+def _print(rows: list[TranslationQuality], depends: TargetDependence | None) -> None:
     from rich.console import Console
 
     from anyorder.show.translation import translation_table
@@ -93,7 +93,7 @@ def _print(rows: list[Quality], depends: TargetDependence | None) -> None:
                 print(f"{name.replace('_', ' ')}: {value['value']:.3f} ± {value['standard_error']:.3f}")
 
 
-def _write(out: Path, rows: list[Quality], result: dict[str, Any]) -> None:
+def _write(out: Path, rows: list[TranslationQuality], result: dict[str, Any]) -> None:
     from anyorder.show.translation import plot_translation, translation_markdown
 
     text = json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)

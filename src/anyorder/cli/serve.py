@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 import typer
@@ -26,6 +27,9 @@ def serve(options: ServeOptions, model: ModelOptions) -> None:
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise AnyorderError("serving needs the extra web: pip install 'anyorder[web]'")
     keep_steady()
+    # Each thread that asks the model has helpers of its own, which sleep between operations when together they are more
+    # than the cores: on two cores one thread answers as soon as two, with three quarters of the CPU (docs/serving.md).
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
     lm = load_model(model, quick=True)
     from anyorder.serve.run import serve as run
 

@@ -74,7 +74,14 @@ class _Rules:
         banned = self._bans.to(log_q.device)[rule.gather(1, index)]
         # By the contract a position of -1 is answered with the uniform distribution, rules or no rules.
         banned &= (positions >= 0)[..., None]
-        return log_q.masked_fill(banned, -torch.inf).log_softmax(-1)
+        kept = log_q.masked_fill(banned, -torch.inf)
+        answer = kept.log_softmax(-1)
+        # Only exact zeros, as of a table, can leave nothing: then all that is allowed is alike, as in a table that is
+        # asked about what cannot be. One token tells such a row; a NaN of the model's own stays one.
+        if bool(answer[..., 0].isnan().any()):
+            nothing = kept.isneginf().all(-1, keepdim=True)
+            answer = torch.where(nothing, (~banned).to(kept).log(), kept).log_softmax(-1)
+        return answer
 
 
 class Restricted(_Rules):

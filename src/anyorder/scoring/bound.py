@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.memory import require_memory
 from anyorder.scoring.ask import all_at_once
 from anyorder.stats import widening
 from anyorder.types import Conditionals
@@ -59,6 +60,9 @@ def bound(
         if size == 0:
             continue
         texts = (n == size).nonzero()[:, 0]
+        # Tokens, masks, log q and shares of every sample: 8, 1, 8 and 8 bytes for each position.
+        needed = 25 * samples * len(texts) * tokens.shape[1]
+        require_memory(needed, f"a bound of {samples:,} masks per text", "lower --samples")
         edges = strata(samples, size)
         width = torch.tensor(np.diff(edges))  # [H] N_h
         stratum = torch.arange(samples) * len(width) // samples  # [S]

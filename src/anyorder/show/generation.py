@@ -14,13 +14,13 @@ from anyorder.show.printable import table as new_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from anyorder.studies.generation import Quality
+    from anyorder.studies.generation import GenerationQuality
 
 COLUMNS = ("model", "sampler", "steps", "seconds", "passes", "perplexity", "entropy", "stutter", "distinct_2",
            "repetition_3")  # fmt: skip
 
 
-def generation_markdown(rows: Sequence[Quality]) -> str:
+def generation_markdown(rows: Sequence[GenerationQuality]) -> str:
     """A Markdown table."""
     return markdown_table(COLUMNS, [[_cell(getattr(row, column)) for column in COLUMNS] for row in rows])
 
@@ -31,7 +31,7 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def generation_table(rows: Sequence[Quality]) -> Table:
+def generation_table(rows: Sequence[GenerationQuality]) -> Table:
     """A table for the terminal, of at most 80 columns, with the interval of the perplexity."""
     table = new_table(("sampler",), ("steps", "sec", "PPL (95 %)", "entropy", "distinct", "stutter"))
     model = ""
@@ -44,7 +44,7 @@ def generation_table(rows: Sequence[Quality]) -> Table:
     return table
 
 
-def _judged(r: Quality) -> str:
+def _judged(r: GenerationQuality) -> str:
     """The perplexity with its interval."""
     if r.perplexity is None or r.low is None or r.high is None:
         return "–"
@@ -53,7 +53,7 @@ def _judged(r: Quality) -> str:
     return f"{r.perplexity:.{digits}f} ({ends})"
 
 
-def plot_generation(rows: Sequence[Quality], path: Path) -> None:
+def plot_generation(rows: Sequence[GenerationQuality], path: Path) -> None:
     """Perplexity (where there is a judge), entropy, stutter and time against steps."""
     panels = [
         ("entropy", "entropy of a text, nats"),

@@ -8,12 +8,12 @@ from typing import Any
 
 from anyorder.show.figure import FONT, new_figure, save_figure
 from anyorder.show.printable import markdown_table
-from anyorder.studies.translation import BASELINE, Quality
+from anyorder.studies.translation import BASELINE, TranslationQuality
 
 HEADINGS = ("way", "steps", "lengths", "BLEU", "chrF", "ahead", "stutter %", "ms")
 
 
-def cells(row: Quality) -> tuple[str, ...]:
+def cells(row: TranslationQuality) -> tuple[str, ...]:
     """A row of the table."""
     steps = "all" if row.steps is None else str(row.steps)  # one per token
     ahead = "" if row.way == BASELINE else f"{row.ahead:.1f}"
@@ -21,7 +21,7 @@ def cells(row: Quality) -> tuple[str, ...]:
     return (row.way, steps, str(row.lengths), *quality, f"{1000 * row.seconds:.0f}")
 
 
-def translation_table(rows: Sequence[Quality]) -> Any:
+def translation_table(rows: Sequence[TranslationQuality]) -> Any:
     """For a terminal."""
     from rich.table import Table
 
@@ -32,12 +32,12 @@ def translation_table(rows: Sequence[Quality]) -> Any:
     return table
 
 
-def translation_markdown(rows: Sequence[Quality]) -> str:
+def translation_markdown(rows: Sequence[TranslationQuality]) -> str:
     """For a page."""
     return markdown_table(HEADINGS, map(cells, rows))
 
 
-def plot_translation(rows: Sequence[Quality], path: Path) -> None:
+def plot_translation(rows: Sequence[TranslationQuality], path: Path) -> None:
     """BLEU and stutter against steps, a line for each way and number of lengths; left to right is a level line."""
     figure, axes = new_figure(columns=2, width=4.0)
     fields = (("BLEU", lambda r: r.bleu.value), ("stutter beyond the references, %", lambda r: 100 * r.stutter))

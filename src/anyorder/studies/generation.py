@@ -37,7 +37,7 @@ SAMPLERS = ("parallel", "pairs", "refine", "gibbs")  # pairs: parallel with neig
 
 
 @dataclass(frozen=True)
-class Quality(Record):
+class GenerationQuality(Record):
     """One row of the study; rates are shares, time is for one text."""
 
     model: str
@@ -191,7 +191,7 @@ def study(
     judge: Judge | None = None,
     real: Written | None = None,
     progress: Callable[[str], None] = lambda what: None,
-) -> Iterator[Quality]:
+) -> Iterator[GenerationQuality]:
     """Let every writer write and measure its texts; a row as soon as it is known.
 
     Args:
@@ -217,10 +217,10 @@ def study(
 
 def _measure(
     model: str, sampler: str, steps: int, seconds: float, written: Written, judge: Judge | None, corpus_rate: float
-) -> Quality:
+) -> GenerationQuality:
     judged = judge.perplexity(written.texts) if judge is not None else None
     rows = written.rows
-    return Quality(
+    return GenerationQuality(
         model=model,
         sampler=sampler,
         steps=steps,

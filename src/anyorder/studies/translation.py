@@ -28,7 +28,7 @@ BASELINE = "left-to-right"  # one token per step in reading order, kept keys and
 
 
 @dataclass(frozen=True)
-class Quality(Record):
+class TranslationQuality(Record):
     """One row of the study; the time is for one sentence among all translated together."""
 
     way: str
@@ -95,7 +95,7 @@ def study(
     seed: int = 0,
     baseline: MaskedLM | None = None,
     progress: Callable[[str], None] = lambda what: None,
-) -> Iterator[tuple[Quality, list[Translation]]]:
+) -> Iterator[tuple[TranslationQuality, list[Translation]]]:
     """Translate with every system and measure; a row as soon as it is known.
 
     Args:
@@ -123,7 +123,7 @@ def study(
             baselines[system.lengths] = bleu
         mine, others, letters = bootstrap([bleu, baselines[system.lengths], chrf], resamples, seed)
         yield (
-            Quality(
+            TranslationQuality(
                 way=system.way,
                 steps=system.steps,
                 lengths=system.lengths,
