@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,35 @@ def test_chain_and_bound_agree_on_random_order(trained: dict[str, Path], stories
     assert (chain.method, bound.method) == ("chain", "bound")
     assert chain.low < bound.perplexity < chain.high
     assert bound.passes < chain.passes
+
+
+def test_a_model_trained_for_it_is_also_read_in_order(
+    trained: dict[str, Path], stories: dict[str, Path], tmp_path: Path
+) -> None:
+    import anyorder
+    from anyorder.tasks.reading import ordered_of
+
+    folder = shutil.copytree(trained["u-pmlm-a"], tmp_path / "u-pmlm-o")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"anyorder_ordered": True}))
+    settings: dict[str, Any] = {"unit": "line", "length": 32, "padding": "masked", "limit": 4}
+    cells = evaluate("m", folder, stories["test_lines"], **settings, random=["bound"])
+    kinds = [(c.order, c.method) for c in cells]
+    full = [("sequential", "chain"), ("random", "bound")]
+    assert kinds == [*full, ("sequential", "ordered"), ("random", "ordered")]
+    assert [c.passes for c in cells[2:]] == [4, 4]
+    lm = anyorder.load(folder)
+    reader = ordered_of(lm)
+    rows = contexts(stories["test_lines"], lm.tokenizer, **settings)
+    total = 0.0
+    for tokens, free in zip(rows.tokens, rows.free, strict=True):  # one question after another
+        memory = reader.begin(tokens[None], ~free[None])
+        for i in free.nonzero()[:, 0].tolist():
+            asked = torch.tensor([[i]])
+            total += float(reader.ask(memory, asked)[0, 0, tokens[i]])
+            memory = reader.read(memory, asked, tokens[None, [i]])
+    assert cells[2].perplexity == pytest.approx(math.exp(-total / int(rows.free.sum())), rel=1e-6)
+    assert cells[2].perplexity != pytest.approx(cells[0].perplexity, rel=1e-5), "read in full"
 
 
 def test_causal_terms_equal_transformers_loss(trained: dict[str, Path]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PADDINGS = ("masked", "predicted")
 _ROWS = 16  # contexts scored between two reports of progress
 Progress = Callable[[str, int, int], None]
+Job = tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]  # order, method, log q of free tokens, rows per context
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Perplexity(Record):
         model: its name in the table.
         order: ``sequential`` or ``random``.
         method: ``chain`` (each context along one order, as in the paper), ``bound`` (the mean over all orders,
-            estimated), ``causal``, or ``permutation`` (XLNet: each context along one order, in one pass).
+            estimated), ``ordered`` (a masked LM trained for it, read in order: one order and one pass per context),
+            ``causal``, or ``permutation`` (XLNet: the same).
         padding: ``masked`` ([PAD] is not attended to) or ``predicted`` ([PAD] is a word like any other).
         counted: ``words``, or ``words and padding``: the tokens whose log-probabilities are averaged.
         perplexity: exp of the mean negative log-probability per token, with its 95 % interval ``low`` to ``high``.
@@ -114,13 +116,20 @@ def evaluate(
     progress: Progress | None = None,
 ) -> list[Perplexity]:
     """All perplexities of one model: sequential, and for an any-order model random: a masked one by each method of
-    ``random``, XLNet along one order per context.
+    ``random``, and in order if it was trained to be read so; XLNet along one order per context.
     """
 
     def generators(t: Tensor) -> list[torch.Generator]:
         return [generator_for(seed, row) for row in t.tolist()]
 
-    jobs: list[tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]]
+    def along(method: str, terms: Callable[[Tensor, Tensor, Tensor], Tensor]) -> list[Job]:
+        """Both orders of a model that scores a context along one of them in one pass."""
+        return [
+            ("sequential", method, lambda t, f: terms(t, f, left_to_right(f)), 1),
+            ("random", method, lambda t, f: terms(t, f, random_ranks(f, generators(t))), 1),
+        ]
+
+    jobs: list[Job]
     read = partial(contexts, test, unit=unit, length=length, padding=padding, limit=limit)
     permuted = is_permutation(path, load.trust_remote_code)
     if permuted or is_causal(path, load.trust_remote_code):
@@ -128,25 +137,26 @@ def evaluate(
         model, pad = load_causal(path, load), rows.pad_id
         jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, pad), 1)]
         if permuted:
-            jobs = [
-                ("sequential", "permutation", lambda t, f: permutation_terms(model, t, f, left_to_right(f), pad), 1),
-                ("random", "permutation",
-                 lambda t, f: permutation_terms(model, t, f, random_ranks(f, generators(t)), pad), 1),
-            ]  # fmt: skip
+            jobs = along("permutation", lambda t, f, rank: permutation_terms(model, t, f, rank, pad))
     else:
         import anyorder
         from anyorder.conditionals.mlm import ModelConditionals
+        from anyorder.conditionals.ordered import ModelOrdered
+        from anyorder.models.ordered import TRAINED
 
         lm = anyorder.load(str(path), **load.keywords)
         rows = read(lm.tokenizer)
         # Not the facade's conditionals: whether [PAD] is attended to is what is measured here.
-        q = ModelConditionals(lm.model, mask_id=lm.conditionals.mask_id, pad_id=rows.pad_id, max_length=lm.max_length)
+        ids: dict[str, Any] = {"mask_id": lm.conditionals.mask_id, "pad_id": rows.pad_id, "max_length": lm.max_length}
+        q = ModelConditionals(lm.model, **ids)
         each = {
             "chain": (lambda t, f: chain(q, t, f, random_ranks(f, generators(t))), 0),
             "bound": (lambda t, f: bound(q, t, f, generators(t), samples)[0], samples),
         }
         jobs = [("sequential", "chain", lambda t, f: chain(q, t, f, left_to_right(f)), 0)]
         jobs += [("random", method, *each[method]) for method in random]
+        if getattr(lm.model.config, TRAINED, False):
+            jobs += along("ordered", partial(chain, ModelOrdered(lm.model, **ids)))
     cells = []
     for order, method, terms, passes in jobs:
         cells += _cells(name, order, method, padding, rows, terms, passes, progress)
