@@ -25,7 +25,7 @@ def instances(kind: Any, *arguments: tuple[Any, ...]) -> list[Instance]:
 
 
 def plain(lm: Any, context: str, continuation: str) -> tuple[float, bool]:
-    """log p and greediness, one forward a token."""
+    """log p and greediness, one forward pass per token."""
     given = lm.tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
     ids = lm.tokenizer(context + continuation)["input_ids"]
     start, total, greedy = 1 + len(given), 0.0, True

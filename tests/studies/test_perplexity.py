@@ -27,7 +27,7 @@ def run(*args: object) -> str:
 
 
 def plain_sequential(model: Any, tokens: torch.Tensor, free: torch.Tensor, mask_id: int) -> float:
-    """Σ log q left to right, one forward a token, no attention mask."""
+    """Σ log q left to right, one forward pass per token, no attention mask."""
     total = 0.0
     for i in free.nonzero()[:, 0].tolist():
         asked = tokens.clone()

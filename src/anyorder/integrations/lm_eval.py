@@ -42,7 +42,7 @@ class AnyorderLM(LM):
 
     Args:
         pretrained: a facade, a Hugging Face name or a folder; the bundled model if None.
-        method: ``chain`` (exact, left to right, a pass a token) or ``bound`` (the mean over all orders, estimated).
+        method: ``chain`` (exact, left to right, one pass per token) or ``bound`` (the mean over all orders, estimated).
         samples: masks per text of the bound.
         block: tokens generated before looking for a stop string. They are drawn left to right with as many further
             blanks behind them, so that the model does not take the end of the block for the end of the text.
