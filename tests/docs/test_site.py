@@ -46,6 +46,9 @@ def test_docstrings_are_read(site: Path) -> None:
     options = (site / "reference" / "options.html").read_text(encoding="utf-8")
     assert "How many completions, at most." in options
     assert "Seed of every random choice." in options  # put together elsewhere: read from the class, not its source
+    recipe = (site / "reference" / "training.html").read_text(encoding="utf-8")
+    assert "several short texts in one row, each reading only itself" in recipe  # a comment beside a field
+    assert "blank lines separate documents" in recipe  # one above a field
     facade = (site / "reference" / "index.html").read_text(encoding="utf-8")
     assert ":func:" not in facade
     assert "&gt;&gt;&gt;" not in facade

@@ -20,17 +20,18 @@ T = TypeVar("T")
 class DataRecipe:
     """What is read."""
 
-    # text or JSON lines, plain, .gz or .xz; .parquet; folders of save_to_disk. Relative names: within --data-dir
+    # text or JSON lines, plain, .gz or .xz; .parquet; folders of save_to_disk. Relative names are within --data-dir
     files: tuple[str, ...] = ()
-    weights: tuple[float, ...] = ()  # share of blocks drawn from each file; none: every block once per epoch
+    weights: tuple[float, ...] = ()  # share of blocks drawn from each file; if empty, every block once per epoch
     column: str = "text"  # where records have their text
     # two columns of TSV or JSON lines, by name or by number from 1: [source, target]. Every row is a pair, and only
     # the target is masked; pairs longer than `length` are left out
     columns: tuple[str, ...] = ()
-    # document: blank lines part documents, cut into blocks; line: every line is a text. One for all files, or one each
+    # document: blank lines separate documents, which are cut into blocks; line: every line is a text. One for all
+    # files, or one for each
     unit: tuple[str, ...] = ("document",)
     length: int = 128  # tokens in a block, special ones included
-    # share of each file's documents, its last ones, kept for validation; one for all files, or one each
+    # share of each file's documents, its last ones, kept for validation; one for all files, or one for each
     holdout: tuple[float, ...] = (0.01,)
     min_tokens: int = 16  # a document's last block is dropped if it is shorter
     pack: bool = False  # several short texts in one row, each reading only itself: no padding
@@ -41,9 +42,9 @@ class DataRecipe:
 class TokenizerRecipe:
     """Where tokens come from: an existing tokenizer, or WordPiece learned from the data."""
 
-    # a folder or a Hugging Face name; "learn": WordPiece from the data; None: take init's, or learn one without init
+    # a folder or a Hugging Face name; "learn": WordPiece from the data; None: init's, or learned where there is no init
     path: str | None = None
-    vocab_size: int = 8192
+    vocab_size: int = 8192  # of one that is learned
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class ModelRecipe:
     kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2, xlnet
     hidden_size: int = 256
     layers: int = 8
-    heads: int = 4
-    intermediate: int = 640
-    dropout: float | None = None  # None: 0 for a new model, what it had for a checkpoint. Not ignored with `init`
+    heads: int = 4  # attention heads per layer
+    intermediate: int = 640  # width of the feed-forward layers
+    dropout: float | None = None  # None: 0 for a new model, a checkpoint's own with `init`. Not ignored with `init`
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,19 @@ class ObjectiveRecipe:
 
     # pmlm (any masked LM, BERT's own scheme included), causal (GPT), permutation (XLNet: the end of a random order)
     name: str = "pmlm"
-    prior: str = "uniform"  # uniform, uniform-count, root-count, fixed:0.15, beta:a,b, count:k, share:0.1667
-    corruption: str = "mask"  # mask, or 80-10-10
-    normalise: str = "sequence"  # sequence (eq 6), token, bound (eq 8, whatever the prior)
-    stratified: bool = True  # spread mask counts evenly over consecutive texts
+    # of the masking ratio: uniform, uniform-count, root-count, fixed:0.15, beta:a,b, count:k, share:0.1667
+    prior: str = "uniform"
+    corruption: str = "mask"  # mask: always [MASK]; 80-10-10: BERT's, 10 % random tokens and 10 % left as they are
+    # how losses are weighted: sequence (eq 6), token (mean over masked tokens), bound (eq 8, whatever the prior)
+    normalise: str = "sequence"
+    stratified: bool = True  # spread the numbers of masks evenly over consecutive texts
     ordered: float = 0.0  # share of blocks read in order (models/ordered.py): order and number of given tokens uniform
-    ordered_from: int = 0  # ... from this step on
-    order: str = "random"  # ... random, or left-to-right: all of a text with nothing given, as GPT reads
-    label_smoothing: float = 0.0  # share of each target's weight that goes to all tokens alike
-    length: float = (
-        0.0  # pairs: share of blocks whose targets' lengths are asked of their sources, for a head of its own
-    )
+    ordered_from: int = 0  # the step from which on `ordered` holds
+    # of the blocks read in order: random, or left-to-right: all of a text with nothing given, as GPT reads
+    order: str = "random"
+    label_smoothing: float = 0.0  # share of the target probability that is spread evenly over all tokens
+    # pairs: share of blocks that also train a head to predict the target's length from the source
+    length: float = 0.0
 
     def ordered_at(self, step: int) -> float:
         """The share of blocks read in order at one step."""
@@ -86,17 +89,17 @@ class OptimRecipe:
     """How the weights move."""
 
     name: str = "adamw"  # adamw, lamb, muon
-    steps: int = 1000
+    steps: int = 1000  # updates of the weights
     batch: int = 32  # sequences per step, over all processes and micro-batches
     micro_batch: int = 32  # sequences per forward pass in one process
-    lr: float = 1.5e-3
-    muon_lr: float = 1e-2
+    lr: float = 1.5e-3  # peak learning rate; with muon, of what is not Muon's
+    muon_lr: float = 1e-2  # peak learning rate of the weight matrices that Muon moves
     momentum: float = 0.95  # Muon's
-    betas: tuple[float, float] = (0.9, 0.98)
-    eps: float = 1e-8
-    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW and LAMB
+    eps: float = 1e-8  # of AdamW and LAMB
+    weight_decay: float = 0.01  # of weight matrices only
     layer_decay: float = 1.0  # each layer's rate over that of the layer above it, the embeddings' below the first
-    warmup: int = 100
+    warmup: int = 100  # steps over which the rate rises from zero
     schedule: str = "linear"  # linear, cosine, constant
     starts: tuple[int, ...] = (0,)  # the steps at which the schedule begins: more than one goes on with a finished run
     decay: tuple[float, ...] = (1.0,)  # linear: the share of each such part, its end, over which the rate falls to zero
@@ -116,13 +119,13 @@ class OptimRecipe:
 class RunRecipe:
     """How the run is carried out. May be changed between a run and its resumption; the results do not depend on it."""
 
-    checkpoint_every: int = 200
+    checkpoint_every: int = 200  # steps
     keep: int = 2  # checkpoints kept
-    evaluate_every: int = 200
+    evaluate_every: int = 200  # steps between validations
     evaluate_blocks: int = 256  # held-out blocks in a validation
-    log_every: int = 10
-    compile: bool = False
-    threads: int = 0  # 0: torch's choice
+    log_every: int = 10  # steps between lines of metrics.jsonl
+    compile: bool = False  # with torch.compile
+    threads: int = 0  # of the CPU; 0: torch's choice
     device: str | None = None  # cpu, cuda, cuda:1, mps; None: the GPU if there is one, each process its own
 
 
@@ -130,8 +133,8 @@ class RunRecipe:
 class Recipe:
     """The whole run."""
 
-    output: str = "runs/model"
-    seed: int = 0
+    output: str = "runs/model"  # the run's folder
+    seed: int = 0  # of every random choice
     # a checkpoint folder or Hugging Face name to start from, with or without a head: how a BERT becomes a u-PMLM.
     # With another tokenizer (`tokenizer`) its word vectors are carried over by their strings: models/transplant.py
     init: str | None = None
