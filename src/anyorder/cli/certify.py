@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
 
 
 def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
-    """Certify the samplers: total variation to exact joints, beside the floor of as many exact independent draws.
+    """Certify the samplers: total variation to exact joints, beside the floor, that of as many exact draws.
 
-    Chains start from one state away from the truth. A sampler that is exact must sit on the floor within 3 standard
-    errors; Metropolis on the floor of the MRF joint it targets. Exit status 1 if a claim does not hold.
+    Chains start from one state away from the truth. A sampler that is exact must be on the floor within 3 standard
+    errors; Metropolis on that of the Markov random field (MRF) it targets. Exit status 1 if a claim does not hold.
     """
     check_plot_path(plot)
     from anyorder.studies.certify import SAMPLERS, WORLDS

@@ -25,8 +25,8 @@ def evaluate_curves(
 ) -> None:
     """Held-out loss of training runs against the tokens they read, from their own logs.
 
-    Each run's loss is that of its own objective: over all orders for masked models, left to right for GPT. Losses of
-    one tokenizer and the same held-out texts compare.
+    Each run's loss is that of its own objective: over all orders for masked models, left to right for GPT. Losses can
+    be compared where the tokenizer and the held-out texts are the same.
     """
     from anyorder.studies.curves import read_curve
 

@@ -31,7 +31,7 @@ def evaluate_latency(
     """Time and quality of writing: GPT with its cache, and masked models one token per step or several at once.
 
     The perplexity is that of the texts under the judge, which favours texts like its own; entropy and distinct pairs
-    show when a low one was bought with dull text.
+    show when it is low only because the text is repetitive.
     """
     import torch
 

@@ -35,12 +35,14 @@ def register(app: typer.Typer) -> None:
 def evaluate_schedule(
     options: ScheduleOptions,
     model: ModelOptions,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the curve here: curve.json beside a model.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the curve here; as curve.json beside a model it is used.")
+    ] = None,
     overwrite: OverwriteOption = False,
     plot: PlotOption = None,
     json: JsonOption = False,
 ) -> None:
-    """The loss of a hidden token against what is visible, and the price in nats of decoding in few steps."""
+    """The loss of a masked token against the share that is visible; the price in nats of decoding in few steps."""
     numbers = options.numbers
     check_output(out, overwrite=overwrite)
     check_plot_path(plot)

@@ -32,7 +32,7 @@ def translation(
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """How well a model trained on pairs translates in few steps, beside writing left to right with the same weights."""
+    """How well a model trained on pairs translates in few steps, compared with writing left to right."""
     from anyorder.studies.translation import read_pairs, signatures, study, systems
 
     if out is not None:

@@ -38,8 +38,8 @@ def evaluate_understanding(
 ) -> None:
     """GLUE and SQuAD 2.0 for several models: every metric as GLUE defines it, over seeds, compared with BERT.
 
-    Each model is fine-tuned on each task alone; --multi-task adds rows that learnt all tasks together first. Kill it
-    whenever you like: --resume goes on and ends with the same table. The same --out takes further models and tasks.
+    Each model is fine-tuned on each task alone; --multi-task adds rows that learnt all tasks together first. It may be
+    killed at any moment: --resume goes on and ends with the same table. The same --out takes further models and tasks.
     """
     from anyorder.studies.understanding.tasks import chosen
 

@@ -34,19 +34,19 @@ class LinesOptions(Options):
     NOT_WRITTEN: ClassVar[tuple[str, ...]] = (".csv", ".xlsx")  # names that promise what is not written
 
     column: str | None = option(
-        None, "Name of the JSONL field, the Parquet or the TSV column (text if absent); a number if no header."
+        None, "Where the texts are: a JSONL field, Parquet or TSV column (text if absent); a number if no header."
     )
     format: str | None = option(None, "lines, tsv, jsonl or parquet; by the file's name if absent.")
     out: str | None = option(
-        None, "Write here: by its name .jsonl, .parquet or .txt (.tsv of scores); a folder/: a file for each input."
+        None, "Write here; the name decides: .jsonl, .parquet, .txt (.tsv for scores); folder/: a file for each input."
     )
     resume: bool = option(False, "Continue a run that was stopped.")
     overwrite: bool = option(False, "Replace the output of an earlier run.")
     engine: str = option(
-        "plain", "plain: in this process; ray: by workers of a cluster, the same rows.", choices=("plain", "ray")
+        "plain", "plain: in this process; ray: on workers of a cluster, with the same output.", choices=("plain", "ray")
     )
     address: str | None = option(None, "ray: the cluster, auto or HOST:PORT; if absent Ray starts on this machine.")
-    workers: int | None = option(None, "ray: how many, a model each; one per GPU, else per CPU, if absent.", least=1)
+    workers: int | None = option(None, "ray: how many, each with a model; if absent one per GPU, or CPU.", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +81,7 @@ class FileOptions(LinesOptions, _Input):
     NOT_WRITTEN: ClassVar[tuple[str, ...]] = (*LinesOptions.NOT_WRITTEN, ".tsv")
 
     out: str | None = option(
-        None, "With --file: write here, by its name .jsonl, .parquet or .txt; a folder/: a file for each input."
+        None, "With --file: write here; the name decides: .jsonl, .parquet, .txt; folder/: a file for each input."
     )
 
     @property

@@ -28,10 +28,10 @@ def finetune(
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Fine-tune any checkpoint on a task of understanding and measure it, with BERT's settings unless you say more.
+    """Fine-tune any checkpoint on a task of GLUE or SQuAD 2.0 and measure it, by default with BERT's settings.
 
-    The folder is an ordinary checkpoint of AutoModelForSequenceClassification (or -QuestionAnswering) that a pipeline
-    loads, with predictions.jsonl and metrics.json beside.
+    The folder is an ordinary checkpoint of AutoModelForSequenceClassification (or -QuestionAnswering), with
+    predictions.jsonl and metrics.json beside it.
     """
     from anyorder.studies.understanding.tasks import NAMES
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from anyorder.chains.worlds import World
     from anyorder.studies.lab import EfficiencyRow, MixingRow, ParallelRow
 
-lab = typer.Typer(no_args_is_help=True, help="Exact laws of sampling and training on worlds whose joint is known.")
+lab = typer.Typer(
+    no_args_is_help=True, help="Sampling and training, exactly analysed in small worlds whose joint is known."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +33,8 @@ def register(app: typer.Typer) -> None:
 def mixing(options: MixingOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """How fast the samplers' chains forget their start, and where they end.
 
-    The exact transition matrix of each kernel: its spectral gap, its mixing time (total variation 1/4 from the worst
-    start), and the distance of its stationary law to the truth.
+    The exact transition matrix of each kernel: its spectral gap, its mixing time (until total variation 1/4 from the
+    worst start), and the distance of its stationary distribution to the truth.
     """
     check_plot_path(plot)
     from anyorder.chains.kernels import KERNELS

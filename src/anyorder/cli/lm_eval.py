@@ -23,10 +23,10 @@ class LmEvalOptions(Options):
         "chain", "chain: exact, left to right; bound: any-order, estimated.", choices=("chain", "bound")
     )
     samples: int = option(16, "Masks per text of the bound.", least=2)
-    num_fewshot: int | None = option(None, "Examples in the prompt.", least=0)
+    num_fewshot: int | None = option(None, "Solved examples in the prompt.", least=0)
     limit: float | None = option(None, "At most this many documents per task; below 1, that share.", above=0)
     include_path: Path | None = option(None, "A folder of further task files.")
-    use_cache: Path | None = option(None, "Keep answers here and take known ones from here.")
+    use_cache: Path | None = option(None, "Cache of answers, read and added to.")
     seed: int = option(0, "Seed of every random choice.", least=0, most=2**32 - 1)  # numpy's largest
 
     @property

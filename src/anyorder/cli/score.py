@@ -35,7 +35,7 @@ def score(
 ) -> None:
     """Score texts: log-probabilities in nats, one result per line, in the order of the input.
 
-    A blank line is kept as a text of 0 tokens. A text longer than the model is read in windows, each scoring new
+    A blank line is kept as a text of 0 tokens. A text longer than the model can read is scored in windows, each for new
     tokens given those before them. Results appear 256 at a time. --out with --resume continues a run that was stopped,
     and --engine ray spreads the work over the workers of a cluster or of this machine: the output is the same, byte for
     byte.

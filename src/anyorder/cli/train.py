@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A YAML file; every field is documented in training/recipe.py.")],
+    recipe: Annotated[
+        Path, typer.Argument(help="A YAML file such as recipes/mini.yaml; training/recipe.py explains every field.")
+    ],
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting: key=value, such as optim.lr=1e-3. Repeatable.")
     ] = None,
@@ -30,21 +32,21 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice; the recipe's if absent.")] = None,
     device: Annotated[
         str | None,
-        typer.Option(help="Where it is trained: cpu, cuda, cuda:1, mps. A GPU, if there is one, if absent."),
+        typer.Option(help="Where to train: cpu, cuda, cuda:1, mps. If absent a GPU, if there is one."),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Of the arithmetic: float32 or bfloat16; the recipe's precision if absent.")
+        str | None, typer.Option(help="Precision of training: float32 or bfloat16; the recipe's if absent.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the recipe's output folder.")] = False,
     distill: Annotated[
         str | None,
-        typer.Option("--distill", help="Pairs: a model that rewrites all targets first."),
+        typer.Option("--distill", help="For pairs: a model that rewrites all targets first."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Train a masked LM that is good in any order, from scratch or from any checkpoint (init: bert-base-cased).
 
-    Kill it whenever you like: --resume goes on from the last checkpoint and ends with the same weights. Runs on
+    It may be killed at any moment: --resume goes on from the last checkpoint and ends with the same weights. Runs on
     several processes or machines under torchrun or accelerate launch, unchanged.
     """
     from anyorder.training.recipe import load_recipe

@@ -29,15 +29,15 @@ def translate(
     options: TranslateOptions,
     model: ModelOptions,
     files: FileOptions,
-    text: Annotated[str | None, typer.Argument(help="The source.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to translate.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the target of a source: all its words at once, refined in a few steps, or one by one in any order.
+    """Translate: write all words of the target at once and refine them in a few steps, or one by one in any order.
 
-    For models trained on pairs (data.columns in a recipe). --steps may name several numbers, 1,2,4,8: a target for
-    each. With --file, one JSON object per line, in the order of the input; an empty line keeps its place. --out with
-    --resume continues a run that was stopped, and --engine ray spreads the work over the workers of a cluster or of
-    this machine: the output is the same, byte for byte.
+    For models trained on pairs (data.columns in a recipe); none comes with the package. --steps may name several
+    numbers, 1,2,4,8: a target for each. With --file, one JSON object per line, in the order of the input; an empty line
+    keeps its place. --out with --resume continues a run that was stopped, and --engine ray spreads the work over the
+    workers of a cluster or of this machine: the output is the same, byte for byte.
     """
     several = whole_numbers(options.steps, "steps") if options.steps is not None else [None]
     if files.is_file(text, 'anyorder translate "Guten Tag." --model MODEL'):

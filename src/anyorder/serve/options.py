@@ -21,13 +21,13 @@ class ServeOptions(Options):
     port: int = option(8765, "The port; 0 takes a free one.", least=0, most=65535)
     api_key_file: Path | None = option(None, "A file with a key, one line; requests must bring it as a bearer token.")
     no_key: bool = option(False, "Listen beyond this machine without a key: whoever reaches the port may use it.")
-    cors: str | None = option(None, "An origin whose pages may ask, such as https://example.org; none if absent.")
-    queue: int = option(64, "Requests that may wait; more are refused with 429.", least=1)
-    seconds: float = option(60.0, "How long a request may take, waiting included.", above=0)
-    drain: float = option(
-        20.0, "How long a server that is told to stop finishes what it has begun, in seconds.", least=0
+    cors: str | None = option(
+        None, "A web origin whose pages may send requests, such as https://example.org; none if absent."
     )
-    body: int = option(2**20, "Bytes of a request, at most.", least=1024)
+    queue: int = option(64, "Requests that may wait; more are refused with 429.", least=1)
+    seconds: float = option(60.0, "Seconds a request may take, waiting included.", above=0)
+    drain: float = option(20.0, "Seconds in which a server that is told to stop finishes what it has begun.", least=0)
+    body: int = option(2**20, "Largest request, in bytes.", least=1024)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,11 +13,12 @@ from anyorder.tasks.samplers import REGISTRY, SAMPLERS, SamplerOptions, options_
 SCHEMES = ("random", "contiguous")  # which pairs of a text are looked at
 # auto: in order where the model was trained for it and the method goes token by token, else in full.
 READINGS = ("auto", "full", "ordered", "ordered-untrained")
-TAIL = "ask only for the rows that carry mass, until the mass of all other pairs is known to within this much."
+TAIL = "compute only rows that carry mass, until the mass of all other pairs is known to within this much."
 UNKNOWN = "Let words the tokenizer cannot represent stand as unknown tokens."
 READING = (
     "How token-by-token methods (any-order, chain) read the model: ordered (each token once: fast, for models trained "
-    "for it), full (the whole text for every token), ordered-untrained (insist), or auto: ordered if it was trained so."
+    "for it), full (the whole text for every token), ordered-untrained (ordered, though not trained for it), or auto "
+    "(ordered if trained for it, else full)."
 )
 
 
@@ -30,7 +31,7 @@ class LoadOptions(Options):
     device: str | None = option(None, "Where the model runs: cpu, cuda, cuda:1, mps. The CPU if absent.")
     dtype: str = option(
         "float32",
-        "float32, bfloat16 or float16. The shorter ones are for drawing: they move log-probabilities.",
+        "float32, bfloat16 or float16. The 16-bit ones are for sampling: they make log-probabilities inexact.",
         choices=("float32", "bfloat16", "float16"),
     )
     allow_pickle: bool = option(False, "Also read .bin checkpoints; only for files you trust.")
@@ -62,12 +63,12 @@ class FillOptions(Options):
         "tokens counted from 1).",
         kind=str,
     )
-    beam: int = option(16, "beam: its width.", least=1)
-    samples: int = option(64, "sample: how many draws.", least=1)
+    beam: int = option(16, "beam: hypotheses that are kept.", least=1)
+    samples: int = option(64, "sample: texts that are drawn.", least=1)
     tail: float | None = option(None, f"joint: {TAIL}", above=0, below=1)
     seed: int = seed_option()
     whole_words: bool = option(
-        True, "A blank that stands as a word begins with a piece that begins one.", "--whole-words/--any-pieces"
+        True, "Begin a blank that stands as a word with a token that begins one.", "--whole-words/--any-pieces"
     )
     special_tokens: bool = option(False, "Allow special tokens, as fill-mask does.")
     allow_unknown: bool = option(False, UNKNOWN)
@@ -95,12 +96,14 @@ class ScoreOptions(Options):
     _: KW_ONLY
     order: str = option(
         "left-to-right",
-        "Of the chain: left-to-right, right-to-left or random.",
+        "Order of the chain: left-to-right, right-to-left or random.",
         choices=("left-to-right", "right-to-left", "random"),
     )
-    samples: int | None = option(None, "Masks of the bound (16 if absent), or random orders of the chain (1).", least=1)
+    samples: int | None = option(
+        None, "Masks of the bound (16 if absent), or random orders of the chain (1 if absent).", least=1
+    )
     reading: str = option("auto", READING, choices=READINGS)
-    per_token: bool = option(False, "Also each token's share.")
+    per_token: bool = option(False, "Also the log-probability of each token.")
     stride: int | None = option(None, "New tokens per window, for texts longer than the model.", least=1)
     strict: bool = option(False, "Refuse texts longer than the model.")
     seed: int = seed_option()
@@ -190,10 +193,13 @@ class GenerateOptions(Options):
     prompt: str | None = option(None, "Words to keep; ... where text is generated, ___ for one token.", "-p")
     _: KW_ONLY
     given: str | None = option(
-        None, "A text that is read first and not written: a source, a title, a question. Best for models trained so."
+        None, "A text the new one follows: a source, a title, a question. Best with a model trained on pairs."
     )
     length: int | None = option(
-        None, "Tokens of the text, given ones included; 64 if absent, or the blanks of the prompt.", "-l", least=1
+        None,
+        "Tokens of the text, your words included; if absent 64, or what a prompt with blanks needs.",
+        "-l",
+        least=1,
     )
     begin: str | None = option(None, "The first words of the text.")
     end: str | None = option(None, "The last words of the text.")
@@ -201,7 +207,7 @@ class GenerateOptions(Options):
     acrostic: str | None = option(None, "A word whose letters begin the lines.")
     sampler: str | None = option(
         None,
-        f"{', '.join(SAMPLERS)}; without it the first of any-order, parallel and refine that has the options given.",
+        f"{', '.join(SAMPLERS)}; if absent the first of any-order, parallel and refine that takes the options given.",
         "-s",
         choices=SAMPLERS,
     )
@@ -222,9 +228,15 @@ class GenerateOptions(Options):
     reading: str = option("auto", READING, choices=READINGS)
     temperature: float = option(1.0, "Below 1 sharpens, above 1 flattens.", above=0)
     top_k: int | None = option(None, "Draw among the k likeliest tokens; 1 is greedy.", least=1)
-    top_p: float | None = option(None, "Draw among the likeliest that hold this mass.", above=0, most=1)
-    min_p: float | None = option(None, "Least probability, as a share of the best.", least=0, most=1)
-    typical: float | None = option(None, "Draw among the most typical of this mass.", above=0, most=1)
+    top_p: float | None = option(
+        None, "Nucleus sampling: draw among the likeliest tokens that hold this mass.", above=0, most=1
+    )
+    min_p: float | None = option(
+        None, "Least probability of a token, as a share of the likeliest one's.", least=0, most=1
+    )
+    typical: float | None = option(
+        None, "Locally typical sampling: draw among the most typical tokens of this mass.", above=0, most=1
+    )
     samples: int = option(1, "How many texts.", "-n", least=1)
     seed: int = seed_option()
     allow_unknown: bool = option(False, UNKNOWN)
@@ -243,10 +255,10 @@ class TranslateOptions(Options):
     lengths: int = option(1, "Try this many of the likeliest lengths and keep the best target.", least=1)
     length_law: str = option(
         "auto",
-        "p(length | source): head (learned beside the model), text (Bayes' rule over the source), auto: head if any.",
+        "p(length | source): head (learned with the model), text (Bayes' rule over the source), or auto (head if any).",
         choices=("auto", "head", "text"),
     )
-    must: tuple[str, ...] = option((), "A word, or several, that must appear in the target; may be repeated.")
+    must: tuple[str, ...] = option((), "A word, or several, that must appear in the target; may be given again.")
     must_repeat: bool = option(False, "Let such words appear more than once.")
     sampler: str = option("refine", f"{', '.join(SAMPLERS)}.", "-s", choices=SAMPLERS)
     order: str | Sequence[int] | None = option(None, SAID["order"], kind=str)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
 
 
-_STEPS = "Steps of parallel and refine (at most one per token), or of a chain."
+_STEPS = "Steps of parallel and refine (at most one per token), or of a chain (gibbs, adaptive, metropolis)."
 _BLOCK = "Tokens resampled together by gibbs and adaptive."
 _DRAFT = "A text to start from in place of masks; all of it may change."
 
@@ -83,14 +83,14 @@ class AnyOrder(SamplerOptions):
     in_order: ClassVar[bool] = True
     order: str | Sequence[int] = option(
         "random",
-        "left-to-right, right-to-left, random, confidence, entropy, or given:3,7,1,... (tokens to generate, counted "
-        "from 1); parallel: confidence, margin, entropy or random.",
+        "Which token comes next: left-to-right, right-to-left, random, confidence, entropy, or given:3,7,1,... (tokens "
+        "to generate, counted from 1); parallel: confidence, margin, entropy or random.",
     )
 
     speculate: int | None = option(
         None,
-        "any-order, read in order: guess this many tokens per step and keep those that one at a time could have drawn. "
-        "The same law in fewer passes, for one text or a few; 8 is a good number.",
+        "any-order, read in order: guess this many tokens per step and keep those that speculative decoding accepts. "
+        "The same distribution in fewer passes, for one text or a few; 8 is a good number.",
     )
 
     def __post_init__(self) -> None:
@@ -137,9 +137,9 @@ class Parallel(SamplerOptions):
     )
     epsilon: float | None = option(
         None,
-        "parallel commits tokens while their entropies sum to less than this many nats, and as many as --steps wants.",
+        "parallel commits tokens while their entropies sum to less than this many nats, never fewer than --steps asks.",
     )
-    pairs: bool = option(False, "parallel: draw neighbours from their joint, not as if independent.")
+    pairs: bool = option(False, "parallel: draw neighbours from their joint, not as if they were independent.")
 
     def __post_init__(self) -> None:
         from anyorder.metrics.schedules import SCHEDULES
@@ -284,10 +284,13 @@ class Adaptive(SamplerOptions):
     block: int | None = option(None, _BLOCK)
     blocks: int = option(4, "adaptive: at most this many blocks side by side in one step.")
     threshold: float = option(
-        0.05, "adaptive: largest dependence between two blocks (0 to 1); 0 never lets any through."
+        0.05, "adaptive: largest dependence between two blocks (total variation, 0 to 1); 0 allows none."
     )
     sharpness: float = option(8.0, "adaptive: a token joins a block with probability ∝ dependence^sharpness.")
-    influence: str = option("tokens", "What adaptive measures dependence by: tokens or attention.")
+    influence: str = option(
+        "tokens",
+        "How adaptive measures dependence: tokens (what changing one does to the others) or attention (cheaper).",
+    )
     draft: str | None = option(None, _DRAFT)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from anyorder.options import Options, option, seed_option
 
 SAMPLERS = ("any-order", "gibbs", "metropolis", "parallel", "adaptive", "refine")
 _WORLD = "random, ising-chain, ising-grid, ising-clique, hmm, shift, or a .json/.npy file of a joint."
-_COUPLING = "Strength of dependence: 0.5, 0.2,0.4, 0.2…2.0 or 0.2:2.0:10."
+_COUPLING = "Strength of dependence: 0.5; a list 0.2,0.4; a range 0.2…2.0 or 0.2:2.0:10 (count)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class CertifyOptions(Options):
     """Of :mod:`anyorder.studies.certify`."""
 
     sampler: tuple[str, ...] = option((), f"{', '.join(SAMPLERS)}; may be repeated. All if absent.", choices=SAMPLERS)
-    draws: int = option(1000, "Texts in one histogram; more show smaller errors.", least=10)
+    draws: int = option(1000, "Texts per histogram; more can show smaller errors.", least=10)
     repeats: int = option(10, "Histograms each sampler is judged by.", least=2)
     seed: int = seed_option()
 
@@ -29,7 +29,7 @@ class WorldOptions(Options):
     world: str = option("ising-clique", _WORLD)
     n: int = option(6, "Positions of the world.", least=1)
     coupling: str = option("0.5", _COUPLING)
-    vocab: int = option(2, "Words of the random and hmm worlds.", least=2)
+    vocab: int = option(2, "Size of the vocabulary of the random and hmm worlds.", least=2)
     seed: int = seed_option()
 
 

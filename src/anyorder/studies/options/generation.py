@@ -24,7 +24,7 @@ class GenerationOptions(Options):
     order: str = option("confidence", "Which blanks these commit first: confidence, margin, entropy or random.")
     judge: str | None = option(None, "A causal LM (GPT), name or folder, for generative perplexity.")
     corpus: Path | None = option(None, "Real texts, one per line (.txt, .gz, .xz), to compare with.")
-    temperature: float = option(1.0, "Of every sampler.", above=0)
+    temperature: float = option(1.0, "Temperature of every sampler.", above=0)
     seed: int = seed_option()
 
     def __post_init__(self) -> None:
@@ -89,13 +89,13 @@ class DiagnoseOptions(Options):
 
     texts: int = option(8, "Texts whose dependence is measured.", least=1)
     length: int = option(24, "Tokens of a text, special ones aside; longer ones are cut.", least=4)
-    pairs: int = option(32, "Random pairs of positions per text; half as many neighbours beside.", least=2)
+    pairs: int = option(32, "Random pairs of positions per text, and half as many pairs of neighbours.", least=2)
     budget: float = option(0.1, "Nats a parallel block may lose.", above=0)
     chain_texts: int = option(2, "Texts that Gibbs chains are run on; 0 leaves them out.", least=0)
     chains: int = option(4, "Chains per text: half begin at it, half at masks.", least=2)
     sweeps: int = option(20, "Sweeps of each chain.", least=8)
     samples: int = option(16, "Generated texts behind each stutter rate.", least=1)
-    temperature: str = option("0.7,1.0", "Temperatures of the stutter rates.")
+    temperature: str = option("0.7,1.0", "Temperatures at which stutter is measured.")
     seed: int = seed_option()
 
     def __post_init__(self) -> None:

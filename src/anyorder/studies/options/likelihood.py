@@ -48,11 +48,13 @@ class PerplexityOptions(Options):
         choices=("masked", "predicted"),
     )
     random: tuple[str, ...] = option(
-        ("chain", "bound"), "How random order is measured; may be repeated.", choices=("chain", "bound")
+        ("chain", "bound"),
+        "How random order is measured: chain (along one order) or bound; may be repeated.",
+        choices=("chain", "bound"),
     )
     samples: int = option(16, "Masks per context of the bound.", least=2)
     limit: int | None = option(None, "At most this many contexts, evenly spread over the test text.", least=1)
-    work: Path = option(Path("runs/perplexity"), "Where fine-tuned models go; a killed run goes on from there.")
+    work: Path = option(Path("runs/perplexity"), "Where fine-tuned models go; a killed run continues from there.")
     seed: int = seed_option()
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class CompatibilityOptions(Options):
 
     top: int = option(20, "Most probable tokens of each position to look at.", "-n", least=2)
     scheme: str = option("contiguous", "Pairs of a file: random or contiguous, one per line.", choices=SCHEMES)
-    examples: int = option(20, "Lines of a file.", least=1)
+    examples: int = option(20, "Lines taken from a file.", least=1)
     special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
     seed: int = seed_option()
 

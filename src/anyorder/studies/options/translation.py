@@ -35,10 +35,10 @@ class TranslationOptions(Options):
     ways: str = option("refine", f"{', '.join(WAYS)}, with commas between.")
     lengths: str = option("1", "How many of the likeliest lengths are tried, such as 1,3,5.")
     baseline: str | None = option(
-        None, "A model of pairs that writes left to right to compare with; the same model if absent."
+        None, "A model trained on pairs to compare with, writing left to right; the same model if absent."
     )
     limit: int | None = option(None, "At most this many pairs, evenly spread.", least=1)
-    resamples: int = option(1000, "Of the paired bootstrap; 0 for no intervals.", least=0)
+    resamples: int = option(1000, "Resamples of the paired bootstrap; 0 for no intervals.", least=0)
     dependence: int = option(
         0,
         "Also measure on this many pairs how target tokens depend on each other, with the source and without.",

@@ -17,9 +17,13 @@ class LearningOptions(Options):
     lr: float = option(5e-5, "Peak learning rate; small models want more, such as 5e-4.", above=0)
     batch: int = option(32, "Texts per step.", least=1)
     max_length: int | None = option(
-        None, "Tokens of a row; longer texts are cut, passages read in windows. 128, or 384 of squad2.", least=8
+        None,
+        "Tokens the model reads at once; longer texts are cut, passages read in windows. 128, or 384 for squad2.",
+        least=8,
     )
-    stride: int | None = option(None, "Tokens between two windows of squad2; a third of a row if absent.", least=1)
+    stride: int | None = option(
+        None, "Tokens from one window of squad2 to the next; a third of --max-length if absent.", least=1
+    )
     train_limit: int | None = option(None, "At most this many training examples per task.", least=2)
     test_limit: int | None = option(None, "At most this many test examples per task.", least=2)
     from_dev: float = option(
