@@ -83,6 +83,16 @@ def test_bound_estimates_the_same_kind_of_number(tiny_lm: Any) -> None:
         AnyorderLM(tiny_lm, method="pll")
 
 
+def test_one_run_has_one_law_also_of_a_model_trained_to_be_read_in_order(tiny_lm: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tiny_lm.model.config, "anyorder_ordered", True, raising=False)
+    texts = ["the cat sat on the mat", "two birds"]
+    model = AnyorderLM(tiny_lm)
+    rolling = model.loglikelihood_rolling(instances("loglikelihood_rolling", *((t,) for t in texts)))
+    after_nothing = model.loglikelihood(instances("loglikelihood", *(("", t) for t in texts)))
+    assert rolling == pytest.approx([value for value, _ in after_nothing], abs=1e-4)
+    assert tiny_lm.score(texts[0], method="chain").log_prob != pytest.approx(rolling[0], abs=1e-3), "read in order"
+
+
 def test_rolling_is_the_score_of_the_whole_text(tiny_lm: Any) -> None:
     texts = ["the cat sat on the mat", "the old man walked over the road to the river . " * 12, ""]
     answers = AnyorderLM(tiny_lm).loglikelihood_rolling(instances("loglikelihood_rolling", *((t,) for t in texts)))

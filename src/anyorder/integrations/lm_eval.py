@@ -4,6 +4,8 @@
 >>> from anyorder.integrations.lm_eval import AnyorderLM
 >>> lm_eval.simple_evaluate(model=AnyorderLM(), tasks=["lambada_openai"])
 
+The model is read in full, also one that could be read in order.
+
 Traps: a masked LM sees how many tokens it is asked for, so its likelihoods are conditional on the length; compare
 answers of different lengths with the length-normalised accuracy. Contexts longer than the model keep their end.
 """
@@ -77,7 +79,8 @@ class AnyorderLM(LM):
                 pretrained, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code, device=device
             )
         self.lm: MaskedLM = pretrained
-        self.options = ScoreOptions(method, samples=samples if method == "bound" else None, seed=seed)
+        # One law for all that is asked, so that figures of one run compare: that of the model read in full.
+        self.options = ScoreOptions(method, samples=samples if method == "bound" else None, seed=seed, reading="full")
         self.block = block
         self.seed = seed
         self.before, self.after = affixes(self.lm.tokenizer)

@@ -44,8 +44,8 @@ def card(run: Path, lm: MaskedLM, measured: Measured | None = None, start: str |
     start = start or (f"`{recipe['init']}`" if recipe["init"] else "random weights")
     return f"""# anyorder mini
 
-A small masked language model of English that is good in any word order: u-PMLM (Liao et al. 2020), trained with a
-uniform prior on the masking ratio. It was started from {start}.
+A small masked language model of English that is good in any word order: u-PMLM (Liao et al. 2020), trained on texts
+with any number of their tokens masked (prior `{recipe["objective"]["prior"]}`). It was started from {start}.
 It ships with `anyorder` so that everything can be tried at once; it is not a large language model and knows little.
 
 - Architecture: {lm.model.config.model_type} ({parameters / 1e6:.1f}M parameters), loads with `AutoModelForMaskedLM`
