@@ -8,6 +8,17 @@ from typing import Any
 
 from tiny import VOCAB, tiny_tokenizer
 
+# A module that leaves a trace if it is ever imported.
+CODE_THAT_RUNS = """
+open({trace!r}, "w").close()
+from transformers import PretrainedConfig, PreTrainedModel
+
+class Config(PretrainedConfig):
+    model_type = "evil"
+
+class Model(PreTrainedModel):
+    config_class = Config
+"""
 _CONFIG = """
 from transformers import PretrainedConfig
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from anyorder.errors import AnyorderError
 from anyorder.models.build import build
 from anyorder.models.task_heads import read_answerer, read_classifier
+from remote_code import CODE_THAT_RUNS
 from tiny import VOCAB, tiny_checkpoint_of, tiny_tokenizer
 
 SIZES = {"hidden_size": 16, "layers": 1, "heads": 2, "intermediate": 24, "max_length": 64}
@@ -102,3 +106,27 @@ def test_what_cannot_be_used_is_refused(spoil: Any, says: str, tmp_path: Path) -
         read_classifier(folder, ["no", "yes"])
     with pytest.raises(AnyorderError, match="there is no folder"):
         read_classifier(tmp_path / "nothing", ["no", "yes"])
+
+
+def change_config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_no_code_is_run_whoever_says_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unasked, transformers asks the terminal, and runs the code for a "y"."""
+    folder, trace = tiny_checkpoint_of("bert", tmp_path / "bert"), tmp_path / "trace"
+    (folder / "evil.py").write_text(CODE_THAT_RUNS.format(trace=str(trace)))
+    head = dict.fromkeys(("AutoModel", "AutoModelForSequenceClassification"), "evil.Model")
+    change_config(folder, model_type="evil", auto_map={"AutoConfig": "evil.Config", **head})
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\ny\n"))
+    with pytest.raises(AnyorderError, match=r"comes with code of its own \(evil.py\): choose"):
+        read_classifier(folder, ["no", "yes"])
+    assert not trace.exists()
+
+
+def test_no_kernel_is_fetched(tmp_path: Path) -> None:
+    folder = tiny_checkpoint_of("bert", tmp_path)
+    change_config(folder, attn_implementation="some/kernel")
+    with pytest.raises(AnyorderError, match="asks for code from the hub"):
+        read_answerer(folder)

@@ -58,6 +58,14 @@ def test_short_tails_are_dropped(corpus, tokenizer):
     assert all(len(b) > 20 for b in data.to_blocks(docs, tokenizer, length=32, min_tokens=20))
 
 
+def test_a_block_holds_more_than_its_opening(tokenizer):
+    """A document that fills its block to the last token leaves no empty one behind."""
+    text = "the old man"
+    full = len(tokenizer(text)["input_ids"])
+    blocks = list(data.to_blocks([[text], ["dog"]], tokenizer, full, 0))
+    assert blocks == [tokenizer(text)["input_ids"], tokenizer("dog")["input_ids"]]
+
+
 def test_line_unit(tmp_path, tokenizer):
     path = tmp_path / "lines.txt"
     path.write_text("the old man\n\nthe dog\n")
@@ -150,6 +158,18 @@ def test_cache_is_made_once_and_follows_its_inputs(corpus, tmp_path, tokenizer):
     assert [v.tolist() for v in valid] == held
     assert len(train) > len(valid) > 0
     assert isinstance(train.ids, np.memmap)
+
+
+def test_files_of_one_name_in_two_folders(corpus, tmp_path, tokenizer):
+    files = [tmp_path / name / "small.txt" for name in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes((corpus / "small.txt").read_bytes())
+    options = {"root": tmp_path / "cache", "length": 32, "min_tokens": 4}
+    first = data.cache(files, tokenizer, **options)
+    assert data.cache(files, tokenizer, **options) == first
+    files[0].write_text(files[0].read_text().replace("dog", "sea"))
+    assert data.cache(files, tokenizer, **options) != first
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from anyorder.errors import AnyorderError
+from anyorder.training.batches import _share
 from anyorder.training.mixture import Mixture
 
 SIZES, WEIGHTS = (7, 50, 300), (0.25, 0.125, 0.625)
@@ -43,6 +44,25 @@ def test_the_stream_has_no_memory():
     # One that has read nothing before; at some places only, for each takes milliseconds to make.
     assert [Mixture(SIZES, WEIGHTS, seed=1)[i] for i in range(0, 500, 17)] == forwards[::17]
     assert [other[i] for i in range(500)] != forwards
+
+
+def test_a_share_of_the_blocks_is_that_share_of_each_file():
+    """Files that take turns: of two, every other block of all is every block of one."""
+    for weights, share in (((0.5, 0.5), 0.5), ((0.25, 0.25, 0.25, 0.25), 0.25), ((0.6, 0.4), 0.2)):
+        mixture = Mixture([100] * len(weights), weights, seed=0)
+        chosen, every = Counter(), Counter()
+        for first in range(0, 2000, 8):
+            turns = [mixture.turn(i) for i in range(first, first + 8)]
+            rows = _share([number for _, number in turns], share)
+            every.update(file for file, _ in turns)
+            chosen.update(turns[row][0] for row in rows)
+        for file, count in every.items():
+            assert abs(chosen[file] - share * count) < 1
+
+
+def test_without_weights_a_block_is_counted_by_its_number():
+    mixture = Mixture(SIZES, (), seed=0)
+    assert [mixture.turn(i) for i in (0, 999, 1000, 54321)] == [(0, 0), (0, 999), (0, 1000), (0, 54321)]
 
 
 def test_without_weights_every_block_comes_once_per_epoch():

@@ -46,6 +46,10 @@ def test_overrides_and_defaults(tmp_path):
         ("optim: {betas: [0.9, 1.0]}", "must be less than 1"),
         ("optim: {steps: .inf}", "wants a value like"),
         ("model: {heads: 0}", "at least 1"),
+        ("data: {length: 1}", "at least 2"),
+        ("model: {kind: gpt2}", "pmlm trains bert, relative, modernbert, not model.kind gpt2"),
+        ("objective: {name: causal}", "causal trains gpt2, not model.kind modernbert"),
+        ("{objective: {name: permutation}, model: {kind: bert}}", "permutation trains xlnet, not model.kind bert"),
         ("run: {evaluate_every: 0}", "at least 1"),
         ("run: {keep: -1}", "at least 0"),
         ("data: {holdout: [0.1, 2]}", "at most 1"),
@@ -95,6 +99,12 @@ def test_going_on_where_a_run_ends_is_no_difference():
     # but while the rate had not begun to fall, nothing that was done depends on where it would
     assert differences(done, recipe(steps=30, decay=0.3), 7) == []
     assert differences(done, recipe(steps=30, decay=0.3, warmup=3), 7) != []
+
+
+def test_a_run_is_not_made_shorter_than_it_is():
+    one, other = (from_dict({"optim": {"steps": steps, "schedule": "constant"}}) for steps in (10, 5))
+    assert differences(one, other, 5) == []
+    assert differences(one, other, 7) == ["optim.steps: 5, but 7 are done"]
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])

@@ -15,7 +15,7 @@ from anyorder.models.fit import check_fit, first_line, max_length, read_tokenize
 from anyorder.models.hub import check_available
 from anyorder.models.pairs import FILE, PAIRS, LengthHead
 from anyorder.models.remote import remote_class, remote_reference, wrap_remote
-from anyorder.models.safe import check_shards, check_weights
+from anyorder.models.safe import check_shards, check_weights, read_config
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +123,7 @@ def load_encoder(name_or_path: str | os.PathLike[str]) -> Encoder:
 
     path, name = locate(name_or_path)
     with quiet():
-        config = _config(path, name, trust_remote_code=False)
+        config = _config(path, name, trust_remote_code=None)
         tokenizer = read_tokenizer(path, name, trust_remote_code=False)
         model, missing = _model(path, name, config, False, None, torch.float32, head_needed=False)
     return Encoder(model, tokenizer, missing)
@@ -155,28 +155,11 @@ def locate(name_or_path: str | os.PathLike[str] | None) -> tuple[str, str]:
     return text, text
 
 
-def _config(path: str, name: str, trust_remote_code: bool) -> PreTrainedConfig:
+def _config(path: str, name: str, trust_remote_code: bool | None) -> PreTrainedConfig:
     """The configuration of a masked LM; a causal or encoder-decoder model is refused before reading weights."""
-    from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    with readable(f"the configuration of {name}"):
-        said, _ = PreTrainedConfig.get_config_dict(path)
-        code = said.get("auto_map") or {}
-        if code and not trust_remote_code and said.get("model_type") not in CONFIG_MAPPING:
-            files = sorted({f"{str(entry).rpartition('.')[0]}.py" for entry in code.values()})
-            raise AnyorderError(
-                f"{name} comes with code of its own ({', '.join(files)}): read it, and if you trust it allow it with "
-                "trust_remote_code=True (--trust-remote-code)"
-            )
-        config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
-        kernel = getattr(config, "_attn_implementation", None)
-        if "/" in str(kernel or "") and not trust_remote_code:
-            raise AnyorderError(
-                f"{name} asks for code from the hub ({kernel}): remove attn_implementation from config.json"
-            )
-        weights = getattr(config, "transformers_weights", None)
-        if weights is not None and os.path.basename(weights) != weights:
-            raise AnyorderError(f"{name} names its weights as {weights!r}: they must be files beside its config.json")
+    config = read_config(path, name, trust_remote_code)
     if trust_remote_code and remote_reference(config) is not None:
         return config
     known = type(config) in MODEL_FOR_MASKED_LM_MAPPING

@@ -1,21 +1,57 @@
-"""What the files of a checkpoint may not do: name files elsewhere, be no files, hold what was never learnt."""
+"""What the files of a checkpoint may not do: run code, name files elsewhere, be no files, hold what was not learnt."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import readable
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedConfig
 
 LARGEST = 1e15  # of a weight: its square still fits float32. One flipped bit makes 0.1 a number of 37 digits
 
 _NOT_HAD = ("missing_entries", "connection_errors", "gated_repo")
+
+
+def read_config(path: str, name: str, trust_remote_code: bool | None = None, **changes: Any) -> PreTrainedConfig:
+    """The configuration of any checkpoint; one that needs code of its own, or asks the hub for some, is refused.
+
+    Without an answer of ours transformers asks whoever sits there whether to run that code, and takes any "y".
+
+    Args:
+        path: What ``from_pretrained`` gets.
+        name: What we call it.
+        trust_remote_code: Whether code may be run; None where it never is, so that nobody is told to allow it.
+        changes: Fields that are to be otherwise.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+
+    allow = ", and if you trust it allow it with trust_remote_code=True (--trust-remote-code)"
+    remedy = "choose a model that transformers itself knows" if trust_remote_code is None else f"read it{allow}"
+    with readable(f"the configuration of {name}"):
+        said, _ = PreTrainedConfig.get_config_dict(path)
+        code = said.get("auto_map") or {}
+        if code and not trust_remote_code and said.get("model_type") not in CONFIG_MAPPING:
+            files = sorted({f"{str(entry).rpartition('.')[0]}.py" for entry in code.values()})
+            raise AnyorderError(f"{name} comes with code of its own ({', '.join(files)}): {remedy}")
+        config: PreTrainedConfig = AutoConfig.from_pretrained(
+            path, trust_remote_code=bool(trust_remote_code), **changes
+        )
+        kernel = getattr(config, "_attn_implementation", None)
+        if "/" in str(kernel or "") and not trust_remote_code:
+            raise AnyorderError(
+                f"{name} asks for code from the hub ({kernel}): remove attn_implementation from config.json"
+            )
+        weights = getattr(config, "transformers_weights", None)
+        if weights is not None and os.path.basename(weights) != weights:
+            raise AnyorderError(f"{name} names its weights as {weights!r}: they must be files beside its config.json")
+    return config
 
 
 def check_shards(path: str, name: str, allow_pickle: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import max_length, read_tokenizer, readable
 from anyorder.models.load import check_positions, locate, quiet
-from anyorder.models.safe import check_shards, check_weights
+from anyorder.models.safe import check_shards, check_weights, read_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -48,13 +48,12 @@ def read_answerer(name_or_path: str | os.PathLike[str] | None) -> WithHead:
 
 def _read(name_or_path: str | os.PathLike[str] | None, auto: Any, changes: dict[str, Any]) -> WithHead:
     import torch
-    from transformers import AutoConfig
 
     path, name = locate(name_or_path)
     with quiet():
         tokenizer = read_tokenizer(path, name, trust_remote_code=False)
         with readable(name):
-            config = AutoConfig.from_pretrained(path, **changes)
+            config = read_config(path, name, **changes)
             if type(config) not in auto._model_mapping:
                 raise AnyorderError(
                     f"{name} ({config.model_type}) has no head for this task in transformers: choose an encoder such "
@@ -63,7 +62,7 @@ def _read(name_or_path: str | os.PathLike[str] | None, auto: Any, changes: dict[
             _prepare(config, tokenizer, name)
             check_shards(path, name)
             model, info = auto.from_pretrained(
-                path, config=config, dtype=torch.float32, use_safetensors=True,
+                path, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
                 ignore_mismatched_sizes=True, output_loading_info=True,
             )  # fmt: skip
     _check(model, info["missing_keys"], tokenizer, name)

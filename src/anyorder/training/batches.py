@@ -6,7 +6,7 @@ which order they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
@@ -65,7 +65,7 @@ class Batches:
         self.closing = None if self.frame is None else self.frame.between[0]
         self.masker = Masker(
             parse_prior(recipe.objective.prior),
-            mask_id=cast(int, tokenizer.mask_token_id),
+            mask_id=self.pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id,  # GPT masks nothing
             vocab_size=len(tokenizer),
             special_ids=frozenset(special),
             corruption=recipe.objective.corruption,
@@ -84,11 +84,13 @@ class Batches:
     def training(self, indices: range, ordered: float) -> Batch:
         """Blocks number ``indices`` of the endless stream.
 
-        Of any run of blocks the share ``ordered`` is read in order, as nearly as whole numbers allow.
+        Of any run of a file's blocks the share ``ordered`` is read in order, as nearly as whole numbers allow.
         """
         blocks = [self.train[self.mixture[i]] for i in indices]
-        lengths = _share(indices, self.recipe.objective.length)
-        batch = self._prepare(blocks, list(indices), self.masker, self.orderer, _share(indices, ordered), lengths)
+        # Counted file by file: files take turns, and every other block of all may be every block of one.
+        numbers = [self.mixture.turn(i)[1] for i in indices]
+        lengths = _share(numbers, self.recipe.objective.length)
+        batch = self._prepare(blocks, list(indices), self.masker, self.orderer, _share(numbers, ordered), lengths)
         predicted, in_order = batch["predicted"], batch.get("in_order")
         if self.recipe.objective.name == "causal":
             in_order = predicted.any(1)
@@ -188,9 +190,9 @@ class Batches:
         return torch.from_numpy(self.masker.maskable(tokens.numpy()))
 
 
-def _share(indices: range, share: float) -> set[int]:
-    """Which of consecutive blocks belong to a share of them all, as nearly as whole numbers allow."""
-    return {row for row, i in enumerate(indices) if int((i + 1) * share) > int(i * share)}
+def _share(numbers: Sequence[int], share: float) -> set[int]:
+    """Which of some numbered blocks belong to a share of them all, as nearly as whole numbers allow."""
+    return {row for row, i in enumerate(numbers) if int((i + 1) * share) > int(i * share)}
 
 
 def _in_order(batch: Batch) -> Batch:

@@ -26,6 +26,7 @@ class Checkpoint:
     path: Path
     step: int  # optimiser steps done
     recipe: Recipe
+    corpus: str | None = None  # the checksum of what it was trained on; older checkpoints do not say
 
 
 def save_model(
@@ -46,13 +47,14 @@ def save(
     length_head: LengthHead | None,
     optimizers: list[torch.optim.Optimizer],
     recipe: Recipe,
+    corpus: str,
 ) -> None:
     """Write checkpoint ``step`` under ``folder``; older ones beyond ``run.keep`` go only after it is in place."""
 
     def write(temporary: Path) -> None:
         save_model(temporary, model, tokenizer, length_head)
         torch.save([o.state_dict() for o in optimizers], temporary / "optimizer.pt")
-        (temporary / "state.json").write_text(json.dumps({"step": step, "recipe": recipe.to_dict()}))
+        (temporary / "state.json").write_text(json.dumps({"step": step, "corpus": corpus, "recipe": recipe.to_dict()}))
 
     atomically(folder / f"step-{step:08d}", write)
     keep = recipe.run.keep
@@ -73,7 +75,7 @@ def latest(folder: Path) -> Checkpoint | None:
         return None
     with _undamaged(complete[-1]):
         state = json.loads((complete[-1] / "state.json").read_text(encoding="utf-8"))
-        return Checkpoint(complete[-1], int(state["step"]), from_dict(state["recipe"]))
+        return Checkpoint(complete[-1], int(state["step"]), from_dict(state["recipe"]), state.get("corpus"))
 
 
 def restore(checkpoint: Checkpoint, optimizers: list[torch.optim.Optimizer]) -> None:

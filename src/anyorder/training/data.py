@@ -101,6 +101,7 @@ def to_blocks(
 ) -> Iterator[list[int]]:
     """Blocks of at most ``length`` ids; a document's last block is dropped if it has fewer than ``min_tokens``."""
     opening, closing = _frame(tokenizer)
+    shortest = max(min_tokens, len(opening))  # an opening alone is no text
     flat = [(d, paragraph) for d, doc in enumerate(docs) for paragraph in doc]
     block = list(opening)
     current = 0
@@ -111,7 +112,7 @@ def to_blocks(
         encoded = tokenizer([p for _, p in part], **options)["input_ids"]
         for (d, _), ids in zip(part, encoded, strict=True):
             if d != current:
-                if len(block) > min_tokens:
+                if len(block) > shortest:
                     yield block
                 block, current = list(opening), d
             ids = [*ids, *closing]
@@ -122,7 +123,7 @@ def to_blocks(
                 if len(block) == length:
                     yield block
                     block = list(opening)
-    if len(block) > min_tokens:
+    if len(block) > shortest:
         yield block
 
 
@@ -169,6 +170,12 @@ def _write(folder: Path, part: str, files: Sequence[Iterator[list[int]]], vocab_
     return offsets[-1], sizes
 
 
+def checksums(files: Sequence[Path]) -> dict[str, str] | list[tuple[str, str]]:
+    """Names and checksums of files; as pairs where two in different folders share a name."""
+    sums = [(path.name, sha256(path)) for path in files]
+    return dict(sums) if len(dict(sums)) == len(sums) else sums
+
+
 def cache(
     files: Sequence[Path],
     tokenizer: PreTrainedTokenizerBase,
@@ -188,10 +195,9 @@ def cache(
     """
     for path in files:
         _check_there(path)
-    sums = {path.name: sha256(path) for path in files}
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     settings = {
-        "files": sums,
+        "files": checksums(files),
         "length": length,
         "unit": list(unit),
         "column": column,

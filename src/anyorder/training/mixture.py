@@ -45,11 +45,16 @@ class Mixture:
         self.before = (np.cumsum(same, 0) - same)[np.arange(_PERIOD), self.pattern]
         self.each = same.sum(0)
 
-    def __getitem__(self, i: int) -> int:
-        """The block that is number ``i``."""
+    def turn(self, i: int) -> tuple[int, int]:
+        """The file of the block that is number ``i``, and how many blocks of that file came before it."""
         cycle, place = divmod(i, _PERIOD)
         file = int(self.pattern[place])
-        epoch, rank = divmod(cycle * int(self.each[file]) + int(self.before[place]), self.sizes[file])
+        return file, cycle * int(self.each[file]) + int(self.before[place])
+
+    def __getitem__(self, i: int) -> int:
+        """The block that is number ``i``."""
+        file, number = self.turn(i)
+        epoch, rank = divmod(number, self.sizes[file])
         return int(self.first[file] + _shuffled(self.seed, epoch, self.sizes[file], file)[rank])
 
 

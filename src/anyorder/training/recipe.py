@@ -11,7 +11,7 @@ import yaml
 
 from anyorder.errors import AnyorderError, did_you_mean
 from anyorder.files.yaml_text import parse_yaml
-from anyorder.training.recipe_values import checked
+from anyorder.training.recipe_values import KINDS, checked
 
 T = TypeVar("T")
 
@@ -51,7 +51,8 @@ class TokenizerRecipe:
 class ModelRecipe:
     """A new model's shape. Ignored, but for its dropout, when `init` names a checkpoint."""
 
-    kind: str = "modernbert"  # bert (u-PMLM-A), relative (u-PMLM-R), modernbert, gpt2, xlnet
+    # bert (u-PMLM-A), relative (u-PMLM-R), modernbert; gpt2 for the objective causal, xlnet for permutation
+    kind: str = "modernbert"
     hidden_size: int = 256
     layers: int = 8
     heads: int = 4  # attention heads per layer
@@ -165,6 +166,12 @@ def from_dict(values: dict[str, Any]) -> Recipe:
         )
     if recipe.objective.length and not recipe.data.columns:
         raise AnyorderError("objective.length asks a source for its target's length: name both with data.columns")
+    kinds = KINDS[recipe.objective.name]
+    if recipe.init is None and recipe.model.kind not in kinds:
+        raise AnyorderError(
+            f"objective.name: {recipe.objective.name} trains {', '.join(kinds)}, not model.kind {recipe.model.kind}: "
+            "change one of the two"
+        )
     return recipe
 
 

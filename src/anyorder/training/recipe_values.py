@@ -7,10 +7,12 @@ from typing import Any, get_args
 
 from anyorder.errors import AnyorderError
 
+# What each objective can train.
+KINDS = {"pmlm": ("bert", "relative", "modernbert"), "causal": ("gpt2",), "permutation": ("xlnet",)}
 _CHOICES = {
     "data.unit": ("document", "line"),
-    "model.kind": ("bert", "relative", "modernbert", "gpt2", "xlnet"),
-    "objective.name": ("pmlm", "causal", "permutation"),
+    "model.kind": tuple(kind for kinds in KINDS.values() for kind in kinds),
+    "objective.name": tuple(KINDS),
     "objective.corruption": ("mask", "80-10-10"),
     "objective.order": ("random", "left-to-right"),
     "objective.normalise": ("sequence", "token", "bound"),
@@ -22,7 +24,8 @@ _BELOW_ONE = math.nextafter(1, 0)
 # The smallest and the largest value of a number, or of each of several.
 _LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 10**12),  # times a million and more, it is still a seed of torch's
-    **dict.fromkeys(("data.length", "optim.steps", "optim.batch", "optim.micro_batch"), (1, 2**31)),
+    "data.length": (2, 2**31),  # the token that opens a block, and one to read
+    **dict.fromkeys(("optim.steps", "optim.batch", "optim.micro_batch"), (1, 2**31)),
     **dict.fromkeys(("run.checkpoint_every", "run.log_every", "run.evaluate_every", "run.evaluate_blocks"), (1, 2**31)),
     **dict.fromkeys(("model.hidden_size", "model.layers", "model.heads", "model.intermediate"), (1, 2**20)),
     **dict.fromkeys(("data.min_tokens", "objective.ordered_from", "optim.warmup", "run.keep"), (0, 2**31)),

@@ -23,7 +23,8 @@ def differences(one: Recipe, other: Recipe, done: int) -> list[str]:
     if _same_reading(one.objective, other.objective, done):
         one = dataclasses.replace(one, objective=_with(one.objective, other.objective, _READING))
     a, b = _flat(one.to_dict()), _flat(other.to_dict())
-    return [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
+    found = [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
+    return found or [f"optim.steps: {other.optim.steps}, but {done} are done"] * (other.optim.steps < done)
 
 
 def _same_rates(one: OptimRecipe, other: OptimRecipe, done: int) -> bool:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from anyorder.errors import AnyorderError
-from anyorder.files.disk import atomically
 from anyorder.models.build import build
-from anyorder.models.fit import max_length, readable
-from anyorder.models.hub import check_available
+from anyorder.models.fit import check_fit, max_length, rows_of
 from anyorder.models.load import Encoder, load_encoder, read_checkpoint
+from anyorder.models.one_way import read_one_way
 from anyorder.models.pairs import PAIRS, LengthHead
-from anyorder.models.safe import check_shards
 from anyorder.models.transplant import Carried, start_bias, transplant
 from anyorder.text.pairs import pair_frame
 from anyorder.training import data
@@ -27,7 +25,7 @@ from anyorder.training.blocks import Blocks
 from anyorder.training.checkpoint import Checkpoint
 from anyorder.training.processes import Processes
 from anyorder.training.recipe import Recipe
-from anyorder.training.tokenizer import load_tokenizer, train_tokenizer
+from anyorder.training.tokenizer import learned_tokenizer, load_tokenizer
 
 _CACHED = ("length", "unit", "column", "columns", "holdout", "min_tokens", "pack")  # settings that decide the blocks
 LEARN = "learn"  # instead of a tokenizer's path
@@ -72,6 +70,16 @@ class Start:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The recipe's, init's, or one learned from the data."""
+        found = self._tokenizer()
+        for role in ("pad_token", "mask_token") if self.masked else ("pad_token",):
+            if getattr(found, role) is None:
+                raise AnyorderError(
+                    f"the tokenizer of this run has no {role.replace('_', ' ')}: set tokenizer.{role} and save it "
+                    "again, or name another under tokenizer.path"
+                )
+        return found
+
+    def _tokenizer(self) -> PreTrainedTokenizerBase:
         path = self.recipe.tokenizer.path
         if self.encoder and path is None:
             return self.encoder.tokenizer
@@ -79,13 +87,8 @@ class Start:
         if given and (self.checkpoint or given != LEARN):
             return load_tokenizer(given)
         folder = self.folder / "tokenizer"
-        if self.processes.first and not folder.exists():
-            recipe, files = self.recipe.data, self._files()
-            parts = data.split_files(files, recipe.unit, recipe.holdout, recipe.column, recipe.columns)
-            texts = [[paragraph for document in part for paragraph in document] for part, _ in parts]
-            size = self.recipe.tokenizer.vocab_size
-            learned = train_tokenizer(data.in_shares(texts, recipe.weights), size, recipe.length)
-            atomically(folder, learned.save_pretrained)
+        if self.processes.first:
+            learned_tokenizer(folder, self._files(), self.recipe.data, self.recipe.tokenizer.vocab_size)
         self.processes.wait()
         return load_tokenizer(folder)
 
@@ -95,16 +98,20 @@ class Start:
         return [(self.data_dir / f) if self.data_dir else Path(f) for f in self.recipe.data.files]
 
     @cached_property
-    def blocks(self) -> tuple[Blocks, Blocks]:
-        """What is trained on, and what is held out."""
+    def corpus(self) -> Path:
+        """The folder of the run's blocks, whose name is a checksum of all that decides them."""
         keys: dict[str, Any] = {k: getattr(self.recipe.data, k) for k in _CACHED}
         cache = partial(data.cache, self._files(), self.tokenizer, root=self.folder / "cache", **keys)
         if self.processes.first:
             cache()
         self.processes.wait()
-        folder = cache()
+        return cache()
+
+    @cached_property
+    def blocks(self) -> tuple[Blocks, Blocks]:
+        """What is trained on, and what is held out."""
         size = len(self.tokenizer)
-        return Blocks.load(folder, "train", size), Blocks.load(folder, "valid", size)
+        return Blocks.load(self.corpus, "train", size), Blocks.load(self.corpus, "valid", size)
 
     def model(self) -> PreTrainedModel:
         """The model in training mode, its new weights drawn from the recipe's seed."""
@@ -114,6 +121,8 @@ class Start:
             _set_dropout(model, self.recipe.model.dropout)
         if self.recipe.data.columns:
             setattr(model.config, PAIRS, pair_frame(self.tokenizer).between[0])
+        elif hasattr(model.config, PAIRS):  # what comes after a first [SEP] is no target here
+            delattr(model.config, PAIRS)
         return model
 
     def length_head(self, model: PreTrainedModel) -> LengthHead | None:
@@ -127,10 +136,7 @@ class Start:
     def _model(self) -> PreTrainedModel:
         given = self.checkpoint.path if self.checkpoint else self.recipe.init
         if given and not self.masked:
-            check_available(given)
-            with readable(str(given)):
-                check_shards(str(given), str(given))
-                return AutoModelForCausalLM.from_pretrained(given, dtype=torch.float32, use_safetensors=True)
+            return self._one_way(given)
         if self.checkpoint:
             return read_checkpoint(str(self.checkpoint.path)).model
         if self.encoder:
@@ -150,6 +156,27 @@ class Start:
             sep_id=cast(int, self.tokenizer.sep_token_id),
         )
 
+    def _one_way(self, given: str | Path) -> PreTrainedModel:
+        """GPT or XLNet from a checkpoint, which keeps its tokenizer: only encoders' word vectors are carried over."""
+        model = read_one_way(given, self.recipe.objective.name)
+        if not self.checkpoint and self.tokenizer.get_vocab() != load_tokenizer(given).get_vocab():
+            raise AnyorderError(
+                f"objective.name: {self.recipe.objective.name} goes on with the tokenizer of {given}: leave "
+                "tokenizer.path out"
+            )
+        return self._checked(model, str(given))
+
+    def _checked(self, model: PreTrainedModel, name: str) -> PreTrainedModel:
+        """``model``, if it knows the run's tokens and reads as many in a row."""
+        check_fit(self.tokenizer, cast(int, self.tokenizer.pad_token_id), rows_of(model), name)
+        longest = max_length(model, self.tokenizer)
+        if self.recipe.data.length > longest:
+            raise AnyorderError(
+                f"data.length {self.recipe.data.length} is more than {name} can read ({longest} tokens): lower "
+                "data.length"
+            )
+        return model
+
     def _from_encoder(self, given: Encoder) -> PreTrainedModel:
         """The model that ``init`` names, with the run's tokenizer; what it has no weights for is initialised."""
         model, new = given.model, given.missing
@@ -158,13 +185,7 @@ class Start:
             self._tell(carried)
         if new or model is not given.model:
             start_bias(model, self.blocks[0].frequencies(self.recipe.data.weights, model.config.vocab_size))
-        longest = max_length(model, self.tokenizer)
-        if self.recipe.data.length > longest:
-            raise AnyorderError(
-                f"data.length {self.recipe.data.length} is more than {self.recipe.init} can read "
-                f"({longest} tokens): lower data.length"
-            )
-        return model
+        return self._checked(model, str(self.recipe.init))
 
     def _tell(self, carried: Carried) -> None:
         """Say what was carried over, and keep it beside the run."""

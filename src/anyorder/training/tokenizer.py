@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from anyorder.models.fit import readable
+from anyorder.files.disk import atomically
+from anyorder.models.fit import read_tokenizer
 from anyorder.models.hub import check_available
+from anyorder.training import data
+from anyorder.training.recipe import DataRecipe
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_NOTE = "learned.json"  # in the folder of a tokenizer: what it was learned from
+
+
+def learned_tokenizer(folder: Path, files: Sequence[Path], recipe: DataRecipe, vocab_size: int) -> None:
+    """Learn the tokenizer of a run into ``folder``, unless the one that is there was learned from the same."""
+    said = {"vocab_size": vocab_size, "checksums": data.checksums(files), **dataclasses.asdict(recipe)}
+    note = json.dumps(said, indent=1)
+    before = folder / _NOTE
+    if folder.exists() and (not before.is_file() or before.read_bytes() == note.encode()):  # older ones have no note
+        return
+    parts = data.split_files(files, recipe.unit, recipe.holdout, recipe.column, recipe.columns)
+    texts = [[paragraph for document in part for paragraph in document] for part, _ in parts]
+    learned = train_tokenizer(data.in_shares(texts, recipe.weights), vocab_size, recipe.length)
+
+    def write(building: Path) -> None:
+        learned.save_pretrained(building)
+        (building / _NOTE).write_text(note, encoding="utf-8")
+
+    atomically(folder, write)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
@@ -69,8 +93,5 @@ def _alphabet(texts: list[str], vocab_size: int) -> list[str]:
 
 def load_tokenizer(path: str | Path, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint folder or a Hugging Face name."""
-    from transformers import AutoTokenizer
-
     check_available(path)
-    with readable(f"the tokenizer {path}"):
-        return AutoTokenizer.from_pretrained(str(path), trust_remote_code=trust_remote_code)
+    return read_tokenizer(str(path), str(path), trust_remote_code)

@@ -82,7 +82,12 @@ class _Run:
         found = self._checkpoint(resume)
         self.first_step = found.step if found else 0
         start = Start(recipe, found, data_dir, processes, quiet)
-        self.tokenizer, blocks = start.tokenizer, start.blocks
+        self.tokenizer, blocks, self.corpus = start.tokenizer, start.blocks, start.corpus.name
+        if found and found.corpus not in (None, self.corpus):
+            raise AnyorderError(
+                f"cannot resume {self.folder}: the files of data.files are others than it was trained on; restore "
+                f"them, or start a new run from its weights with --set init={found.path} --set output=…"
+            )
         default = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
         self.device = usable_device(recipe.run.device or default)
         self.model = start.model()
@@ -250,7 +255,7 @@ class _Run:
             setattr(self.model.config, TRAINED, ordered)
         if self.processes.first:
             made = (self.model, self.tokenizer, self.length_head)
-            checkpoints.save(self.checkpoints, step, *made, self.optimizers, self.recipe)
+            checkpoints.save(self.checkpoints, step, *made, self.optimizers, self.recipe, self.corpus)
         self.processes.wait()
 
     def _export(self, folder: Path) -> None:
