@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from anyorder.stats import Interval, mean_estimate, perplexity, to_json, widening, wilson
+from anyorder.stats import Interval, mean_estimate, perplexity, ratio_estimate, to_json, widening, wilson
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (7, 10), (10, 10), (613, 1000)])
@@ -39,6 +39,21 @@ def test_perplexity_interval_covers_the_truth() -> None:
         _, low, high = perplexity(log_probs.tolist(), tokens.tolist())
         covered += low <= math.exp(3) <= high
     assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_the_error_of_a_ratio_knows_that_tokens_of_a_text_are_alike() -> None:
+    """Some texts stutter again and again, most never: as if every neighbour were independent, a third of the spread."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(2000):
+        rates = torch.rand(16, generator=generator) ** 8
+        hits = torch.binomial(torch.full((16,), 23.0), rates, generator=generator)
+        found.append(ratio_estimate(hits.tolist(), [23] * 16))
+    values = torch.tensor([one.value for one in found])
+    claimed = float(torch.tensor([one.standard_error for one in found]).mean())
+    assert claimed == pytest.approx(float(values.std()), rel=0.1)
+    assert math.sqrt(float(values.mean() * (1 - values.mean())) / (16 * 23)) < claimed / 2
+    assert math.isnan(ratio_estimate([1], [4]).standard_error)
 
 
 def test_widening_is_students() -> None:

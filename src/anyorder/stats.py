@@ -68,6 +68,17 @@ def sums_estimate(count: float, total: float, squares: float) -> Estimate:
     return Estimate(total / count, math.sqrt(variance / count), round(count))
 
 
+def ratio_estimate(tops: Sequence[float], bottoms: Sequence[float]) -> Estimate:
+    """Σ tops / Σ bottoms over texts and its standard error by the delta method: a text's tokens resemble each other.
+
+    So the texts are the sample; of a single one the error is NaN.
+    """
+    n, total = len(bottoms), sum(bottoms)
+    value = sum(tops) / total
+    squares = sum((top - value * bottom) ** 2 for top, bottom in zip(tops, bottoms, strict=True))
+    return Estimate(value, math.sqrt(squares * n / (n - 1)) / total if n > 1 else math.nan, n)
+
+
 def weighted_estimate(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     """The mean of independent estimates, each with its weight."""
     total = sum(weight for weight, _ in parts)
@@ -112,11 +123,10 @@ def perplexity(
     total = sum(tokens)
     if total == 0:
         return math.nan, math.nan, math.nan
-    mean = sum(log_probs) / total
-    n = len(tokens)
-    if n > 1:
-        squares = sum((lp - mean * t) ** 2 for lp, t in zip(log_probs, tokens, strict=True))
-        error = math.sqrt(squares * n / (n - 1)) / total * widening(float(min(n - 1, 1000)))
-    else:
-        error = errors[0] / total if errors is not None and errors[0] > 0 else math.nan
+    found = ratio_estimate(log_probs, tokens)
+    mean, error = found.value, found.standard_error
+    if found.samples > 1:
+        error *= widening(float(min(found.samples - 1, 1000)))
+    elif errors is not None and errors[0] > 0:
+        error = errors[0] / total
     return math.exp(-mean), math.exp(-mean - Z95 * error), math.exp(-mean + Z95 * error)

@@ -38,6 +38,15 @@ def test_two_sentences(tiny_lm: Any) -> None:
     assert "bound" not in table
 
 
+def test_all_methods_ask_the_same_model(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model trained to be read in order would be another one for the chain alone."""
+    monkeypatch.setattr(tiny_lm.model.config, "anyorder_ordered", True, raising=False)
+    (row,) = json.loads(run("the cats sat", "the cat sat", "--method", "chain", "--json"))["methods"]
+    full, ordered = (tiny_lm.score("the cats sat", reading=reading).log_prob for reading in ("full", "ordered"))
+    assert row["log_prob_a"] == pytest.approx(full, rel=1e-5)
+    assert full != pytest.approx(ordered, rel=1e-3)
+
+
 def test_files_of_pairs(tmp_path: Path) -> None:
     for name in ("one", "two"):
         lines = [{"sentence_good": f"the cat {v}", "sentence_bad": f"{v} cat the", "UID": name} for v in ("sat", "ran")]

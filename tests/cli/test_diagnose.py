@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from anyorder.errors import AnyorderError
 from anyorder.show.diagnose_page import page
-from anyorder.studies.diagnose import diagnose
+from anyorder.stats import mean_estimate
+from anyorder.studies.dependence import Dependence
+from anyorder.studies.diagnose import Diagnosis, _stutter_plans, diagnose
 from anyorder.studies.options import DiagnoseOptions
+from anyorder.tasks.generate import plan
 from running import anyorder
 
 Command = Callable[..., tuple[int, str, str]]
@@ -57,6 +61,25 @@ def test_json_and_page(command: Command, tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_report(command: Command) -> None:
     first = command("--data", "texts.txt", *SMALL, "--json", "--seed", "5")
     assert first == command("--data", "texts.txt", *SMALL, "--json", "--seed", "5")
+
+
+def test_samplers_stutter_under_one_reading(tiny_lm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny_lm.model.config, "anyorder_ordered", True, raising=False)
+    ways = _stutter_plans(DiagnoseOptions(length=8))
+    assert {plan(tiny_lm, length=8, temperature=t, **options).reading for _, options, t in ways} == {"full"}
+
+
+def test_errors_are_over_texts(command: Command) -> None:
+    """Pairs of one text resemble each other, and so do its neighbours: as a sample they would claim too much."""
+    texts = enumerate((0.1, 0.3))
+    pairs = [Dependence(text, 0, 1, False, nats, 0.0, None) for text, nats in texts for _ in range(4)]
+    found = Diagnosis("m", DiagnoseOptions(), pairs=pairs).information(False)
+    assert (found.value, found.standard_error) == (pytest.approx(0.2), pytest.approx(0.1))
+    alone = Diagnosis("m", DiagnoseOptions(), pairs=[replace(p, information=i) for i, p in enumerate(pairs[:4])])
+    assert alone.information(False) == mean_estimate([0, 1, 2, 3])
+    status, out, _ = command("--data", "texts.txt", *SMALL, "--samples", "1", "--chain-texts", "0", "--json")
+    assert status == 0
+    assert {one["standard_error"] for one in json.loads(out)["stutter"]} == {None}
 
 
 def test_plain_output_is_advice(command: Command) -> None:

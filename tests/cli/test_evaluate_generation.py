@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from anyorder.errors import AnyorderError
 from anyorder.metrics.curve import Curve
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.show.generation import generation_table
@@ -86,6 +87,13 @@ def test_every_schedule_pairs_and_the_ordered_reading_have_their_rows(tiny_lm, m
     assert "parallel optimal  " in shown
     assert "1234 (1200 to 1300)" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(tiny_lm, monkeypatch):
+    """Not after the rows before it, which may have taken hours and would be lost."""
+    for options in ({"order": "left-to-right"}, {"schedules": ["optimal"]}):
+        with pytest.raises(AnyorderError):
+            list(masked_writers("m", tiny_lm, length=8, steps=[2], samplers=["parallel"], **options))
 
 
 def test_real_texts_are_the_last_long_enough_lines(tiny_lm, corpus):

@@ -120,6 +120,9 @@ def test_another_setting_does_not_mix_with_an_earlier_run(command, tmp_path):
     status, _, err = command("--examples", "2", "--out", "run.jsonl", "--resume", "--scheme", "contiguous")
     assert status == 2
     assert "begun with scheme 'random'" in err
+    status, _, err = command("--examples", "3", "--out", "run.jsonl", "--resume", "--dtype", "bfloat16")
+    assert status == 2, "half of it rounded, half not"
+    assert "begun with dtype 'float32', not 'bfloat16'" in err
     # More examples of the same run are welcome; a finished journal is not lost by accident.
     assert command("--examples", "3", "--out", "run.jsonl", "--resume")[0] == 0
     status, _, err = command("--examples", "1", "--out", "run.jsonl")

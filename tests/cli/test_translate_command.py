@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from anyorder.cli import files
+from anyorder.training.recipe import DataRecipe, Recipe
 from running import anyorder
 from tiny import tiny_translator
 
@@ -134,3 +136,19 @@ def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model
     assert [json.loads(line)["target"] for line in lines] == [one.text for one in wanted]
     recipe = json.loads((tmp_path / "run" / "final" / "recipe.json").read_text())
     assert recipe["data"]["columns"] == ["source", "target"]
+
+
+def test_files_of_one_name_are_distilled_apart(monkeypatch, tmp_path):
+    from anyorder.studies import distill
+
+    for folder in ("de", "fr"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.tsv").write_text(f"{folder}\tx\n")
+    said = lambda lm, texts, *_, first: [SimpleNamespace(source=one, target="", text=one.upper()) for one in texts]  # noqa: E731
+    monkeypatch.setattr(distill, "translate", said)
+    files = ("de/train.tsv", "fr/train.tsv", "it.tsv")
+    (tmp_path / "it.tsv").write_text("it\tx\n")
+    recipe = Recipe(output=str(tmp_path / "run"), data=DataRecipe(files=files, columns=("1", "2")))
+    made = distill.distilled(recipe, tmp_path, SimpleNamespace(name="teacher"))
+    assert [Path(name).name for name in made.data.files] == ["train-1.jsonl", "train-2.jsonl", "it.jsonl"]
+    assert [json.loads(Path(name).read_text())["target"] for name in made.data.files] == ["DE", "FR", "IT"]

@@ -193,6 +193,9 @@ def test_local_tasks_from_the_command_line(tiny_lm: Any, tmp_path: Path, monkeyp
     assert rows["local_write"]["exact_match"] == 0
     assert answers[0]["rows"] == answers[1]["rows"]
     assert calls == [4]  # the second run took every answer from the cache
+    # Another method, model or seed has answers of its own, for all that the cache has the same name.
+    CliRunner().invoke(app, ["lm-eval", "--tasks", "local_choice", *args[3:], "--method", "bound", "--samples", "2"])
+    assert calls == [4, 4]
 
 
 def test_unknown_tasks_are_named(tiny_lm: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,3 +135,17 @@ def test_infill_as_llama_cpp_has_it(client, tiny_lm):
     assert [chunk["stop"] for chunk in chunks][-1] is True
     long = {**said, "input_prefix": "the cat sat . " * 200, "input_suffix": "the dog ran . " * 200}
     assert client.post("/infill", json=long).status_code == 200
+
+
+def test_masks_of_open_length_are_fills_business(client):
+    """Taken as one token each, their lists would not be of what is filled jointly."""
+    answer = client.post("/fill-mask", json={"inputs": "the ___{1-3} sat", "parameters": {"joint": True}})
+    assert answer.status_code == 400
+    assert "ask /fill for open lengths" in answer.json()["error"]["message"]
+    assert len(client.post("/fill-mask", json={"inputs": "the ___{2} sat"}).json()) == 2
+
+
+def test_infill_without_the_places_of_tokens_is_refused_in_a_sentence(client, tiny_lm, monkeypatch):
+    monkeypatch.setattr(type(tiny_lm.tokenizer), "is_fast", False)
+    answer = client.post("/infill", json={"input_prefix": "the cat", "n_predict": 2})
+    assert (answer.status_code, "/v1/completions" in answer.text) == (400, True)

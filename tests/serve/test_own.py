@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import anyorder
 from anyorder.serve import own
+from anyorder.serve.costs import cost
 from anyorder.serve.requests import as_a_body_says
 from anyorder.tasks.joint import described, text_joints
 from anyorder.tasks.options import FillOptions, GenerateOptions, JointsOptions, ScoreOptions, TranslateOptions
@@ -223,3 +225,33 @@ def test_the_page_is_there(client):
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+def counted(client: httpx.Client, name: str) -> float:
+    """A number of /metrics."""
+    return float(re.search(rf"^anyorder_{name} (\S+)$", client.get("/metrics").text, re.M)[1])
+
+
+def test_what_is_counted_is_a_request_and_a_text(client):
+    """A request of more texts than go together has one first token, and every text its own steps."""
+    names = ("first_token_seconds_count", "steps_per_text_count", "steps_per_text_sum")
+    before = [counted(client, name) for name in names]
+    body = {"texts": ["the cat ___{2}", "a ___{3} dog"], "samples": 50, "order": "random"}
+    assert len(client.post("/generate", json=body).json()["results"]) == 2
+    after = [counted(client, name) for name in names]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 100, 50 * 2 + 50 * 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("the ___ sat", 1), ("the ___{40} sat", 40), ("a ___{2-4} b ______ c", 3 * 5), ("a [MASK] ___", 2)],
+)
+def test_the_cost_of_blanks_is_that_of_all_their_tokens(tiny_lm, text, rows):
+    row = 2 + len(text) // 4  # and the blanks, where there is room
+    assert rows * row <= cost(tiny_lm, "fill", [text], FillOptions(beam=1)) <= rows * 64
+
+
+def test_an_unknown_word_is_text(client):
+    said = client.post("/tokens", json={"text": "the \u2603 sat", "position": 2}).json()
+    assert said["tokens"][2].strip() == "[UNK]"
+    assert said["special"] == [0, 4]

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 
 from anyorder.errors import AnyorderError
 from anyorder.show.animation import animated_page
-from anyorder.show.gif import EDGES, WIDTH, _palette, animated_gif
+from anyorder.show.gif import EDGES, WIDTH, _palette, _units, animated_gif
 from anyorder.show.recording import Drawn, Recorder, Recording, headline
 from anyorder.tasks.generate import generations, plan
 from anyorder.tasks.options import GenerateOptions
@@ -37,6 +38,7 @@ def read(page: str) -> dict:
     "options",
     [
         {"length": 9, "begin": "the cat"},
+        {"length": 9, "begin": "the \u2603 cat", "allow_unknown": True},
         {"length": 9, "sampler": "parallel", "steps": 3},
         {"length": 9, "sampler": "gibbs", "block": 2, "steps": 12},
         {"length": 6, "sampler": "metropolis", "steps": 20},
@@ -131,6 +133,19 @@ def test_a_long_recording_makes_a_short_gif():
     assert gif.n_frames <= 161
 
 
+def test_a_long_recording_is_not_held_state_by_state():
+    """Steps cost nothing to send: a state of 3,000 positions for each of 3,000 would be 72 MB."""
+    recording = Recording(3000, (), ((Drawn(0, "a", 0, 0.0, 0.0),),) * 3000)
+    tracemalloc.start()
+    try:
+        assert len(recording.states([0, 7, 3000])) == 3
+        assert len(_units(recording)) == 3000
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+    assert recording.states([1]) == [recording.states(range(2))[1]]
+
+
 def test_a_gif_of_any_text_is_drawn_or_refused():
     from PIL import Image
 
@@ -145,6 +160,8 @@ def test_the_headline_says_what_was_asked():
     title, note = headline("mini", GenerateOptions(begin="Tom", sampler="gibbs", block=3, temperature=0.5, seed=4))
     assert title == "begin: Tom"
     assert note == "gibbs, block 3, mode parallel, temperature 0.5, seed 4, model mini"
+    note = headline("mini", GenerateOptions(top_k=5, top_p=0.9, min_p=0.1, typical=0.5))[1]
+    assert note == "any-order, order random, top-k 5, top-p 0.9, min-p 0.1, typical 0.5, seed 0, model mini"
 
 
 def test_every_colour_can_be_read_upon():

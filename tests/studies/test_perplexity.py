@@ -126,6 +126,26 @@ def test_causal_terms_equal_transformers_loss(trained: dict[str, Path]) -> None:
     )
 
 
+def test_nothing_is_predicted_of_a_word_that_nothing_precedes(
+    trained: dict[str, Path], stories: dict[str, Path], tmp_path: Path
+) -> None:
+    """Many causal models have no token that opens a text: their first word has no probability, not a certain one."""
+    from transformers import PreTrainedTokenizerFast
+
+    from anyorder.training.tokenizer import load_tokenizer
+
+    shutil.copytree(trained["gpt"], tmp_path / "gpt")
+    bare = PreTrainedTokenizerFast(tokenizer_object=load_tokenizer(trained["gpt"]).backend_tokenizer, pad_token="[PAD]")
+    bare.save_pretrained(tmp_path / "gpt")
+    settings: dict[str, Any] = {"unit": "line", "length": 16, "padding": "masked", "limit": 4}
+    (cell,) = evaluate("gpt", tmp_path / "gpt", stories["test_lines"], **settings)
+    rows = contexts(stories["test_lines"], load_tokenizer(tmp_path / "gpt"), **settings)
+    assert bool(rows.words[:, 0].all())
+    log_probs = causal_terms(load_causal(trained["gpt"]), rows.tokens, rows.words, rows.pad_id)
+    assert cell.tokens == int(rows.words[:, 1:].sum())
+    assert cell.perplexity == pytest.approx(math.exp(-float(log_probs.sum()) / cell.tokens))
+
+
 def test_the_cache_draws_what_full_passes_would(trained: dict[str, Path]) -> None:
     model = load_causal(trained["gpt"])
     with_cache = causal_sample(model, torch.full((2, 1), 2), 8, torch.Generator().manual_seed(1))
@@ -171,6 +191,27 @@ def test_table_3_from_fine_tuning_to_json(trained: dict[str, Path], stories: dic
     for one, two in zip(answer["rows"], again["rows"], strict=True):
         assert one["perplexity"] == pytest.approx(two["perplexity"], rel=1e-6)
     assert "PPL" in run(*args)
+
+
+def test_fine_tuning_copies_this_model_and_counts_its_own_steps(
+    trained: dict[str, Path], stories: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the one that the same name meant before; and a reading that pretraining began late is there at once."""
+    first, second = tmp_path / "one", tmp_path / "two"
+    for folder, name in ((first, "u-pmlm-a"), (second, "gpt")):
+        shutil.copytree(trained[name], folder)
+    recipe = json.loads((first / "recipe.json").read_text())
+    recipe["objective"] |= {"ordered": 0.5, "ordered_from": 10_000}
+    (first / "recipe.json").write_text(json.dumps(recipe))
+    given: list[Any] = []
+    monkeypatch.setattr("anyorder.training.trainer.train", lambda recipe, **_: given.append(recipe))
+    common: dict[str, Any] = {"steps": 9, "rate": 1.0, "unit": "line", "length": 16, "seed": 0, "predict_padding": True}
+    for model in (first, second, first):
+        finetune(model, [stories["lines"]], tmp_path / "run", **common)
+    assert given[0].init == given[2].init != given[1].init
+    for recipe, model in zip(given, (first, second), strict=False):
+        assert (Path(recipe.init) / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+    assert given[0].objective.ordered_at(0) == 0.5
 
 
 def test_fine_tuning_lowers_perplexity(trained: dict[str, Path], stories: dict[str, Path], tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """The study of translation on a language pair whose answers are known."""
 
+from dataclasses import replace
+
 import pytest
+from transformers import BertTokenizer
 
 from anyorder.errors import AnyorderError
+from anyorder.metrics.text import adjacent_repeats
 from anyorder.studies.options import TranslationOptions
 from anyorder.studies.translation import BASELINE, Pairs, read_pairs, study, systems
-from toy_language import LENGTHS, toy_lm
+from toy_language import IDS, LENGTHS, toy_lm
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,17 @@ def test_stutter_is_beyond_the_references(lm):
     (row, found) = next(study(lm, pairs, systems([], [1], [1], 0), resamples=0))
     mine = [a == b for a, b in zip(found[0].tokens, found[0].tokens[1:], strict=False)]
     assert row.stutter == pytest.approx(sum(mine) / len(mine) - 1 / 2)
+
+
+def test_stutter_is_beyond_the_references_in_the_tokens_of_who_wrote(lm):
+    """A baseline may cut the references otherwise: "dogss" is dog ##s ##s to one and unknown to the other."""
+    others = {"##z" if token == "##s" else token: i for token, i in IDS.items()}
+    other = replace(lm, tokenizer=BertTokenizer(vocab=others, do_lower_case=True, model_max_length=12))
+    pairs, first = Pairs(("hund",), ("dogss",)), systems([], [1], [1], 0)
+    ((alone, found),) = study(other, pairs, first, resamples=0)
+    ((beside, _),) = study(lm, pairs, first, resamples=0, baseline=other)
+    assert beside.stutter == alone.stutter == pytest.approx(adjacent_repeats([found[0].tokens]))
+    assert next(study(lm, pairs, first, resamples=0))[0].stutter == pytest.approx(alone.stutter - 1 / 2)
 
 
 def test_pairs_are_spread_evenly(tmp_path):

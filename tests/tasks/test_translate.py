@@ -200,3 +200,9 @@ def test_generate_after_a_given_text(tiny_lm):
 
 def test_generate_takes_the_likeliest_length_of_a_pair(lm):
     assert len(lm.generate(given="hund", sampler="any-order", reading="full")[0].tokens) == 3
+
+
+def test_several_numbers_of_steps_are_several_translations(lm):
+    with pytest.raises(AnyorderError, match="one number of steps, not 1,2"):
+        lm.translate("hund", steps="1,2")
+    assert lm.translate("hund", steps="2").text == lm.translate("hund", steps=2).text

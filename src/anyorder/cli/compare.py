@@ -34,9 +34,12 @@ def compare(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare two sentences, or score files of minimal pairs: accuracy by paradigm and method, with 95 % intervals."""
+    """Compare two sentences, or score files of minimal pairs: accuracy by paradigm and method, with 95 % intervals.
+
+    Every method asks the model read in full, so that what differs between them is the method.
+    """
     methods = [
-        ScoreOptions(name, samples=options.samples if name == "bound" else None, seed=options.seed)
+        ScoreOptions(name, samples=options.samples if name == "bound" else None, seed=options.seed, reading="full")
         for name in dict.fromkeys(options.method or METHODS)
     ]
     given = sentences or []

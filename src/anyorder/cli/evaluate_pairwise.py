@@ -79,7 +79,8 @@ def evaluate_pairwise(
 
         check_size(min(support or vocab_size, vocab_size), size)
     drawn = draw_examples(lm, data, scheme, options.examples, options.seed, size, options.each)
-    settings: dict[str, Any] = {"model": lm.name, "vocab_size": vocab_size, "data": data, **asdict(options)}
+    about = {"model": lm.name, "dtype": model.dtype, "vocab_size": vocab_size, "data": data}
+    settings: dict[str, Any] = {**about, **asdict(options)}
     settings["methods"] = methods
     # The number of examples may grow when a run is continued; how its distances are counted does not matter to it.
     for name in ("method", "examples", "distance", "parser"):

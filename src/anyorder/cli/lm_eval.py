@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class LmEvalOptions(Options):
     num_fewshot: int | None = option(None, "Solved examples in the prompt.", least=0)
     limit: float | None = option(None, "At most this many documents per task; below 1, that share.", above=0)
     include_path: Path | None = option(None, "A folder of further task files.")
-    use_cache: Path | None = option(None, "Cache of answers, read and added to.")
+    use_cache: Path | None = option(None, "Cache of answers, read and added to; of each model and method its own.")
     seed: int = option(0, "Seed of every random choice.", least=0, most=2**32 - 1)  # numpy's largest
 
     @property
@@ -67,7 +68,7 @@ def lm_eval(options: LmEvalOptions, model: ModelOptions, json: JsonOption = Fals
             tasks=list(names),
             num_fewshot=options.num_fewshot,
             limit=int(limit) if limit is not None and limit >= 1 else limit,
-            use_cache=str(options.use_cache) if options.use_cache else None,
+            use_cache=None if options.use_cache is None else cache_of(options, lm.lm.name, model.dtype),
             task_manager=manager,
             log_samples=False,
             bootstrap_iters=1000,
@@ -88,6 +89,12 @@ def lm_eval(options: LmEvalOptions, model: ModelOptions, json: JsonOption = Fals
     else:
         print(f"{lm.lm.name}, {options.method}, seed {seed}, limit {limit}, {options.num_fewshot or 0}-shot")
         print(make_table(results))
+
+
+def cache_of(options: LmEvalOptions, model: str, dtype: str) -> str:
+    """The beginning of the cache's name: the harness knows an answer by its question alone, not by who gave it."""
+    decides = repr((model, dtype, options.method, options.samples, options.seed))
+    return f"{options.use_cache}-{blake2b(decides.encode(), digest_size=6).hexdigest()}"
 
 
 def _manager(names: list[str], options: LmEvalOptions, offline: bool) -> Any:

@@ -35,5 +35,6 @@ def spelt(vocab: Vocabulary, ids: Sequence[int]) -> list[str | None]:
 
 def described(vocab: Vocabulary, ids: Sequence[int]) -> dict[str, Any]:
     """Tokens, their ids, and which of them are not text."""
-    special = [p for p, t in enumerate(ids) if bool(vocab.special[t]) and t != vocab.tokenizer.mask_token_id]
+    text = (vocab.tokenizer.mask_token_id, vocab.tokenizer.unk_token_id)
+    special = [p for p, t in enumerate(ids) if bool(vocab.special[t]) and t not in text]
     return {"tokens": spelt(vocab, ids), "ids": list(ids), "special": special}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from anyorder.tasks.lm import MaskedLM
 from anyorder.text.compose import DEFAULT_LENGTH
+from anyorder.text.template import MAX_COMBINATIONS
+
+_BLANK = re.compile(r"_{3,}(?:\{\s*(\d{1,4})\s*(?:[-–]\s*(\d{1,4})\s*)?\})?")
 
 
 def cost(lm: MaskedLM, kind: str, texts: Sequence[str | None], options: Any) -> float:
@@ -23,9 +28,10 @@ def _fill(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
     if options.method == "joint":
         return _joint(lm, tokens, text, options)
     rows = options.beam if options.method == "beam" else options.samples
-    blanks = max(1, text.count("___") + text.count(str(lm.tokenizer.mask_token)))
-    lengths = 8 if "{" in text else 1  # open lengths are a search each
-    return lengths * blanks * rows * tokens
+    ranges = [(int(low or 1), int(high or low or 1)) for low, high in _BLANK.findall(text)]
+    blanks = max(1, sum(high for _, high in ranges) + text.count(str(lm.tokenizer.mask_token)))
+    lengths = min(MAX_COMBINATIONS, math.prod(max(1, high - low + 1) for low, high in ranges))  # a search each
+    return lengths * blanks * rows * min(lm.max_length, tokens + blanks)
 
 
 def _generate(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from anyorder.errors import AnyorderError
+from anyorder.serve.costs import cost
 from anyorder.serve.jobs import Job
 from anyorder.serve.requests import Text, Texts
 from anyorder.serve.stream import answer
@@ -54,9 +55,9 @@ def routes() -> APIRouter:
         options = FillOptions(top=given.top_k or 5)
         targets = None if given.targets is None else tuple(given.targets)
         key = (options, targets, given.joint)
-        cost = sum(len(text) for text in texts) * (options.beam if given.joint else 1)
+        work = cost(state.lm, "fill", texts, options) if given.joint else sum(map(len, texts))
         extra = {"targets": targets, "joint": given.joint}
-        job = Job("mask", texts, options, key, cost, state.settings.seconds, extra=extra)
+        job = Job("mask", texts, options, key, work, state.settings.seconds, extra=extra)
         results = await answer(request, job)
         return results if isinstance(said.inputs, list) else results[0]
 
@@ -69,6 +70,8 @@ def fill_masks(lm: MaskedLM, texts: Sequence[str], options: FillOptions, targets
     layouts = []
     for text in texts:
         template = read_template(lm, text, vocab)
+        if template.combinations > 1:
+            raise AnyorderError("fill-mask has masks of one length each: write ___{3}, or ask /fill for open lengths")
         layouts.append(layout(template.texts, [b.low for b in template.blanks], vocab, lm.max_length, True))
     places = [torch.tensor([p for run in cut.slots for p in run]) for cut in layouts]
     wanted = None if targets is None else _ids(lm, targets)

@@ -65,6 +65,8 @@ def _window(lm: MaskedLM, before: str, after: str, count: int) -> tuple[str, str
     room = lm.max_length - count - 4
     if room < 0:
         raise AnyorderError(f"{count} tokens do not fit the model, which holds {lm.max_length}: lower n_predict")
+    if not lm.tokenizer.is_fast:
+        raise AnyorderError("this model's tokenizer does not say where its tokens stand: ask /v1/completions instead")
     cut = [
         lm.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
         for text in (before, after)

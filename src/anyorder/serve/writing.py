@@ -34,24 +34,27 @@ def write(lm: MaskedLM, batch: Sequence[Job], pace: Pace, metrics: Metrics) -> N
         plans += completion_plans(lm, job) if "after" in job.extra else plans_of(lm, job.texts, job.options)
         owners += [(job, number) for number in range(len(job.texts))]
     results: dict[Job, dict[tuple[int, int], Any]] = {job: {} for job in batch}
+    begun: set[Job] = set()  # a request of many texts goes through several of these rounds
     for several in together(plans, ROWS):
         jobs = [owners[row.text][0] for row in several.rows]
         tellers = [Teller(*owners[row.text], row) for row in several.rows]
         pace()
-        made = 0
-        for made, step in enumerate(several.steps(partial(wanted, jobs)), 1):
-            if made == 1:
-                for job in set(jobs):
-                    metrics.first.observe(time.monotonic() - job.born)
-            metrics.tokens.inc(int((step.info.positions[wanted(jobs)] >= 0).sum()))
+        made = torch.zeros(len(several.rows), dtype=torch.long)  # steps of each text
+        for step in several.steps(partial(wanted, jobs)):
+            for job in set(jobs) - begun:
+                metrics.first.observe(time.monotonic() - job.born)
+            begun.update(jobs)
+            drew = step.info.positions >= 0
+            made += drew.any(1)
+            metrics.tokens.inc(int(drew[wanted(jobs)].sum()))
             for number, teller in enumerate(tellers):
                 teller.step(step, number)
             pace()
-        metrics.steps.observe(made)
         for i, row in enumerate(several.rows):
             job, number = owners[row.text]
             if job.over:  # its rows were not worked on to the end
                 continue
+            metrics.steps.observe(int(made[i]))
             result = results[job][number, row.sample] = several.generation(i).to_dict()
             if job.extra.get("drawn"):
                 result["drawn"] = drawn(row.plan, several.tokens[i], several.log_prob[i])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anyorder.show.figure import FONT, embedded, new_figure, plain_log
-from anyorder.studies.diagnose import Diagnosis
+from anyorder.studies.diagnose import Diagnosis, StutterRate
 
 _STYLE = """
 :root { color-scheme: light dark; background: Canvas; color: CanvasText }
@@ -68,13 +68,18 @@ def page(found: Diagnosis) -> str:
         )
     if found.stutter:
         parts += ["<h2>Stutter</h2>", _image(_stutter(found), _ALT["stutter"])]
-        rates = [(s.sampler, f"{s.temperature:g}", f"{s.rate:.2%} ± {s.standard_error:.2%}") for s in found.stutter]
+        rates = [(s.sampler, f"{s.temperature:g}", _rate(s)) for s in found.stutter]
         parts.append(_table(("sampler", "temperature", "neighbours equal"), rates))
         parts.append(f"<p class=note>Real text: {found.corpus_stutter:.2%}.</p>")
     settings = ", ".join(f"{name} {value}" for name, value in found.to_dict()["settings"].items())
     parts.append(f"<p class=note>{html.escape(settings)}; {found.skipped} texts too short.</p>")
     start = f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(found.model)}</title>"
     return f"{start}<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
+
+
+def _rate(found: StutterRate) -> str:
+    """A share with its standard error, where there is one."""
+    return f"{found.rate:.2%}" + ("" if math.isnan(found.standard_error) else f" ± {found.standard_error:.2%}")
 
 
 def _image(figure: Any, alt: str) -> str:

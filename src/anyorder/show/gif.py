@@ -42,9 +42,10 @@ def animated_gif(recording: Recording) -> bytes:
     places, bottom = _places(recording, font)
     if bottom > TALLEST:
         raise AnyorderError(f"the text is too long for a GIF of {TALLEST} pixels: choose an .html file")
-    states = recording.states()
-    every = math.ceil(len(states) / MOST_FRAMES)
-    shown = sorted({*range(0, len(states), every), len(states) - 1})
+    last = len(recording.steps)
+    every = math.ceil((last + 1) / MOST_FRAMES)
+    shown = sorted({*range(0, last + 1, every), last})
+    states = dict(zip(shown, recording.states(shown), strict=True))
     colours = _palette()
 
     def frame(number: int) -> Image.Image:
@@ -53,11 +54,11 @@ def animated_gif(recording: Recording) -> bytes:
         fresh = {one.position for one in recording.steps[number - 1]} if number else set()
         for position, (place, token) in enumerate(zip(places, states[number], strict=True)):
             _draw_token(draw, place, token, position in fresh, font, colours)
-        _draw_footer(draw, bottom, number, len(states) - 1, small, colours)
+        _draw_footer(draw, bottom, number, last, small, colours)
         return image
 
     # One palette for all frames: colours that differ from frame to frame flicker. The last frame has the most of them.
-    palette = frame(len(states) - 1).quantize(128)
+    palette = frame(last).quantize(128)
     frames = [frame(number).quantize(palette=palette, dither=Image.Dither.NONE) for number in shown]
     step = max(20, min(STEP, LONGEST // max(1, len(frames))))
     out = io.BytesIO()
@@ -96,7 +97,7 @@ def _places(recording: Recording, font: Any) -> tuple[list[Place], int]:
 
 def _units(recording: Recording) -> list[list[int]]:
     """The positions that are written together, without spaces, in the finished text: no line breaks inside them."""
-    final = recording.states()[-1]
+    (final,) = recording.states([len(recording.steps)])
     units: list[list[int]] = []
     for position, token in enumerate(final):
         before = final[position - 1] if position else None

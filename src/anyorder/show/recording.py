@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anyorder.types import Info
 
 _GIVEN = ("prompt", "begin", "end", "scatter", "acrostic", "draft")  # what a text is written around
+_CUTS = ("top_k", "top_p", "min_p", "typical")  # which tokens it is drawn among
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,17 @@ class Recording(Record):
     title: str = ""
     note: str = ""
 
-    def states(self) -> list[list[Drawn | None]]:
-        """The text before the first step and after each one; None where nothing stands."""
+    def states(self, after: Collection[int] | None = None) -> list[list[Drawn | None]]:
+        """The text before the first step and after each one, or after those numbers of steps alone: many states of a
+        long text are more than memory holds. None where nothing stands.
+        """
         row: list[Drawn | None] = [None] * self.length
         states = []
-        for step in (self.given, *self.steps):
+        for number, step in enumerate((self.given, *self.steps)):
             for one in step:
                 row[one.position] = one if one.text is not None else None
-            states.append(list(row))
+            if after is None or number in after:
+                states.append(list(row))
         return states
 
 
@@ -105,6 +109,7 @@ def headline(model: str, options: GenerateOptions) -> tuple[str, str]:
     sampler, chosen = options_of(options.sampler, {name: getattr(options, name) for name in SAID})
     said = [sampler, *(f"{one.name} {getattr(chosen, one.name)}" for one in fields(chosen) if _says(chosen, one))]
     said += [f"temperature {options.temperature:g}"] if options.temperature != 1 else []
+    said += [f"{name.replace('_', '-')} {value:g}" for name in _CUTS if (value := getattr(options, name)) is not None]
     return "; ".join(given), ", ".join([*said, f"seed {options.seed}", f"model {model}"])
 
 
@@ -115,10 +120,7 @@ def _says(options: object, one: Field[Any]) -> bool:
 
 def positions(task: Plan) -> list[int]:
     """The positions of the text itself, without the special tokens around it."""
-    layout = task.canvas.layout
-    inner = ~task.vocabulary.special[layout.tokens] | layout.free
-    inner[: task.canvas.given] = False
-    return inner.nonzero().squeeze(1).tolist()
+    return task.inner().nonzero().squeeze(1).tolist()
 
 
 def changes(task: Plan, before: Sequence[int], after: Sequence[int], info: Info, row: int) -> tuple[Drawn, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from anyorder.conditionals.restricted import text_only
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.stats import Estimate, mean_estimate, to_json
+from anyorder.stats import Estimate, mean_estimate, ratio_estimate, to_json
 from anyorder.studies.dependence import Dependence, safe_block, text_pairs
 from anyorder.studies.options import DiagnoseOptions
 from anyorder.studies.text_chains import ChainReport, text_chain
@@ -35,7 +35,7 @@ class StutterRate:
     sampler: str
     temperature: float
     rate: float
-    standard_error: float
+    standard_error: float  # over texts; NaN of one
 
 
 @dataclass
@@ -55,10 +55,15 @@ class Diagnosis:
 
     def information(self, neighbours: bool) -> Estimate:
         """Mean nats lost by drawing two positions in parallel, random ones or neighbours."""
-        values = [p.information for p in self.pairs if p.neighbours == neighbours]
-        if not values:
+        texts: dict[int, list[float]] = {}
+        for pair in self.pairs:
+            if pair.neighbours == neighbours:
+                texts.setdefault(pair.text, []).append(pair.information)
+        if not texts:
             return Estimate(math.nan, math.nan, 0)
-        return mean_estimate(values)
+        if len(texts) == 1:  # then it is about this text, and its pairs are the sample
+            return mean_estimate(*texts.values())
+        return ratio_estimate([sum(values) for values in texts.values()], [len(values) for values in texts.values()])
 
     @property
     def attention_correlation(self) -> float | None:
@@ -195,7 +200,7 @@ def _stutter_plans(settings: DiagnoseOptions) -> list[tuple[str, dict[str, Any],
     """(name, options of ``lm.generate``, temperature)."""
     few, some = max(1, settings.length // 8), max(2, settings.length // 2)
     ways: dict[str, dict[str, Any]] = {
-        "any-order": {"sampler": "any-order"},
+        "any-order": {"sampler": "any-order", "reading": "full"},  # as the others read it: only samplers differ
         f"parallel, {few} step{'s' * (few > 1)}": {"sampler": "parallel", "steps": few, "order": "random"},
         f"parallel, {some} steps": {"sampler": "parallel", "steps": some, "order": "random"},
         "gibbs": {"sampler": "gibbs"},
@@ -211,7 +216,8 @@ def _stutter(
     made = lm.generate(
         length=settings.length, samples=settings.samples, temperature=temperature, seed=settings.seed, **options
     )
-    rows = [g.tokens for g in made]
-    rate = adjacent_repeats(rows)
-    neighbours = sum(max(0, len(row) - 1) for row in rows)
-    return StutterRate(name, temperature, rate, math.sqrt(rate * (1 - rate) / max(1, neighbours)))
+    neighbours = [len(one.tokens) - 1 for one in made]
+    # A text that stutters does so again and again: the texts are the sample.
+    equal = [adjacent_repeats([one.tokens]) * n for one, n in zip(made, neighbours, strict=True)]
+    found = ratio_estimate(equal, neighbours)
+    return StutterRate(name, temperature, found.value, found.standard_error)

@@ -7,7 +7,7 @@ wrote has fewer modes to confuse (Kim and Rush 2016; Ghazvininejad et al. 2019).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,8 @@ def distilled(
     folder = Path(recipe.output) / "distilled"
     folder.mkdir(parents=True, exist_ok=True)
     files, done = [], 0
-    for name in recipe.data.files:
-        path = folder / f"{Path(name).name.split('.')[0]}.jsonl"
+    for name, stem in zip(recipe.data.files, _stems(recipe.data.files), strict=True):
+        path = folder / f"{stem}.jsonl"
         given = str(data_dir / name if data_dir else name)
         sources = [pair[0] for pair in rows(given, recipe.data.columns) if all(pair)]
         results = Results(path, {"teacher": teacher.name}, partial(same_json, field="source"))
@@ -56,3 +56,9 @@ def distilled(
         done += results.written
         files.append(str(path.resolve()))
     return replace(recipe, data=replace(recipe.data, files=tuple(files), columns=("source", "target")))
+
+
+def _stems(files: Sequence[str]) -> list[str]:
+    """A name for each file, numbered where two are called alike (``de/train.tsv`` and ``fr/train.tsv``)."""
+    stems = [Path(name).name.split(".")[0] for name in files]
+    return [stem if stems.count(stem) == 1 else f"{stem}-{number}" for number, stem in enumerate(stems, 1)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from anyorder.errors import AnyorderError
+from anyorder.files.disk import atomically, sha256
 from anyorder.files.json_text import parse_json
 from anyorder.training.recipe import DataRecipe, Recipe, RunRecipe, from_dict
 
@@ -60,7 +61,7 @@ def finetune(
         )
     init = model
     if predict_padding:
-        init = _without_separator(model, output.with_name(output.name + "-init"))
+        init = _without_separator(model, output.with_name(f"{output.name}-init-{sha256(model)[:12]}"))
     recipe = replace(
         base,
         output=str(output),
@@ -75,6 +76,8 @@ def finetune(
             min_tokens=2 if unit == "line" else base.data.min_tokens,
             pad_to_length=predict_padding,
         ),
+        # The steps are counted anew: what began with one of pretraining's is there from the first.
+        objective=replace(base.objective, ordered_from=0),
         optim=replace(
             base.optim,
             steps=steps,
@@ -96,17 +99,20 @@ def _without_separator(model: Path, folder: Path) -> Path:
     """A copy of ``model`` whose texts end in [PAD] instead of [SEP].
 
     The paper's short sentences are followed by [PAD] and nothing else. A [SEP] that is always visible would tell a
-    bidirectional model where the sentence ends, and with it which positions hold [PAD].
+    bidirectional model where the sentence ends, and with it which positions hold [PAD]. ``folder`` is named by what
+    the model holds: a copy of another one, which the same name may have meant before, is none of this one.
     """
     from anyorder.training.tokenizer import load_tokenizer
 
-    if not (folder / "config.json").exists():
-        folder.mkdir(parents=True, exist_ok=True)
+    def write(place: Path) -> None:
         tokenizer = load_tokenizer(model)
         tokenizer.sep_token = tokenizer.pad_token
-        tokenizer.save_pretrained(folder)
+        tokenizer.save_pretrained(place)
         for file in [*model.glob("*.safetensors"), *model.glob("*.json")]:
-            target = folder / file.name
+            target = place / file.name
             if not target.exists():  # tokenizer files are already there
                 target.write_bytes(file.read_bytes())
+
+    if not folder.exists():
+        atomically(folder, write)
     return folder

@@ -113,8 +113,11 @@ def masked_writers(
         raise AnyorderError(f"steps must lie between 2 and the length, {length}")
 
     def writer(label: str, count: int, **options: Any) -> Writer:
+        options |= {"length": length, "temperature": temperature, "seed": seed}
+        plan(lm, **options)  # what cannot be written is refused before the first text is, not after hours
+
         def write(texts: int) -> Written:
-            task = plan(lm, length=length, samples=texts, temperature=temperature, seed=seed, **options)
+            task = plan(lm, samples=texts, **options)
             made = list(generations(task, batch=batch))
             passes = sum(one.passes for one in made) / texts
             return Written([one.text for one in made], [list(one.tokens) for one in made], passes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -100,6 +100,12 @@ def contexts(
     return Contexts(tokens, free, words, None if padding == "predicted" else pad)
 
 
+def after_the_first(rows: Contexts) -> Contexts:
+    """What a causal model predicts of ``rows``: nothing stands before a first word that no special token opens."""
+    later = torch.arange(rows.tokens.shape[1]) > 0
+    return replace(rows, free=rows.free & later, words=rows.words & later)
+
+
 def evaluate(
     name: str,
     path: Path,
@@ -134,6 +140,7 @@ def evaluate(
     permuted = is_permutation(path, load.trust_remote_code)
     if permuted or is_causal(path, load.trust_remote_code):
         rows = read(load_tokenizer(path, load.trust_remote_code))
+        rows = rows if permuted else after_the_first(rows)
         model, pad = load_causal(path, load), rows.pad_id
         jobs = [("sequential", "causal", lambda t, f: causal_terms(model, t, f, pad), 1)]
         if permuted:

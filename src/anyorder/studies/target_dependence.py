@@ -20,6 +20,7 @@ from anyorder.samplers.adaptive import mutual_influence
 from anyorder.stats import Estimate, mean_estimate
 from anyorder.studies.dependence import choose_pairs, measure_pairs
 from anyorder.tasks.given import blank_row, openings
+from anyorder.text.pairs import pair_frame
 
 if TYPE_CHECKING:
     from anyorder.studies.translation import Pairs
@@ -47,18 +48,18 @@ class TargetDependence:
 def target_dependence(lm: MaskedLM, pairs: Pairs, texts: int, seed: int = 0) -> TargetDependence:
     """Measure the first ``texts`` pairs whose targets have at least three tokens."""
     conditionals = text_only(lm.conditionals, lm.tokenizer)
-    mask = lm.conditionals.mask_id
+    mask, frame = lm.conditionals.mask_id, pair_frame(lm.tokenizer)
     columns: dict[str, list[float]] = {name: [] for name in ("given_source", "given_nothing", *_ATTENTION)}
     generator = torch.Generator().manual_seed(seed)
     for source, reference in zip(pairs.sources, pairs.references, strict=True):
         length = len(lm.tokenizer(reference, add_special_tokens=False, verbose=False)["input_ids"])
         (opening,) = openings(lm, [source])
-        if length < 3 or len(opening) + length + 1 > lm.max_length:
+        if length < 3 or len(opening) + length + len(frame.after) > lm.max_length:
             continue
         row = blank_row(lm, opening, length)
         asked = choose_pairs(row.free, _RANDOM, _BESIDE, generator)
         hidden = row.tokens.clone()
-        hidden[1 : len(opening) - 1] = mask
+        hidden[len(frame.before) : len(opening) - len(frame.between)] = mask
         for name, tokens in (("given_source", row.tokens), ("given_nothing", hidden)):
             columns[name].append(float(measure_pairs(conditionals, tokens, asked, generator)[0].mean()))
         noise = torch.rand((1, len(row.tokens)), generator=generator, dtype=torch.float64)

@@ -107,8 +107,7 @@ def study(
         baseline: The model that writes left to right; the same one if None.
         progress: Called with what is done next.
     """
-    ids = lm.tokenizer(list(pairs.references), add_special_tokens=False, verbose=False)["input_ids"]
-    natural = adjacent_repeats(ids)
+    natural = {id(one): _natural(one, pairs) for one in (lm, baseline) if one is not None}
     baselines: dict[int, Scored] = {}
     for system in several:
         progress(f"{system.way}, {system.steps or 'as many'} steps, {system.lengths} lengths")
@@ -131,12 +130,18 @@ def study(
                 bleu=interval(bleu.of(), mine),
                 chrf=interval(chrf.of(), letters),
                 ahead=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
-                stutter=adjacent_repeats([one.tokens for one in found]) - natural,
+                stutter=adjacent_repeats([one.tokens for one in found]) - natural[id(writer)],
                 seconds=seconds,
                 passes=sum(one.passes for one in found) / len(found),
             ),
             found,
         )
+
+
+def _natural(lm: MaskedLM, pairs: Pairs) -> float:
+    """How often a token of the references equals its left neighbour, in the tokens of the model that is measured."""
+    ids = lm.tokenizer(list(pairs.references), add_special_tokens=False, verbose=False)["input_ids"]
+    return adjacent_repeats(ids)
 
 
 def signatures() -> dict[str, str]:

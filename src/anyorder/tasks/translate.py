@@ -18,6 +18,7 @@ from anyorder.conditionals.restricted import Restricted, RestrictedOrdered
 from anyorder.errors import AnyorderError
 from anyorder.models.attention import attention_influence
 from anyorder.models.pairs import PAIRS
+from anyorder.options import whole_numbers
 from anyorder.samplers.draw import place
 from anyorder.samplers.repair import repair
 from anyorder.samplers.run import stream
@@ -125,6 +126,8 @@ def translate(lm: MaskedLM, texts: str | Sequence[str], options: TranslateOption
             f"{lm.name} was not trained on pairs: train a model with recipes/translate.yaml (data.columns), or write "
             "after a given text with anyorder generate --given"
         )
+    if options.steps is not None and len(whole_numbers(options.steps, "steps")) > 1:
+        raise AnyorderError(f"one target has one number of steps, not {options.steps}: translate once for each")
     alone = isinstance(texts, str)
     sources = [texts] if isinstance(texts, str) else list(texts)
     some = [number for number, source in enumerate(sources) if alone or source.strip()]

@@ -27,7 +27,9 @@ export function scoreView(panel) {
     remember("score", settings());
     const texts = text.value.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MOST);
     if (texts.length === 0) return notice.empty("Write a sentence per line.");
-    const work = (/** @type {AbortSignal} */ signal) => Promise.all(["chain", "pll"].map((method) => ask("score", { texts, method, per_token: true }, signal)));
+    // Both in full: read in order, the chain would be another model's than the pseudo-likelihood beside it.
+    const said = { texts, reading: "full", per_token: true };
+    const work = (/** @type {AbortSignal} */ signal) => Promise.all(["chain", "pll"].map((method) => ask("score", { ...said, method }, signal)));
     notice.replace("Scoring …", work, ([chain, pll]) => { found = { chain: chain.results, pll: pll.results }; draw(); }, run);
   }
 
