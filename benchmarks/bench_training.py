@@ -28,7 +28,8 @@ from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 import anyorder
 from anyorder.models.build import build
-from anyorder.training.data import Blocks
+from anyorder.training.blocks import Blocks
+from anyorder.training.mixture import Mixture
 from anyorder.training.recipe import from_dict
 from anyorder.training.trainer import _Run
 
@@ -78,7 +79,8 @@ def ours(texts, steps, folder, job):
         }
     )
     run = _Run(recipe, None)
-    run.train_blocks = Blocks(np.concatenate(texts), np.arange(len(texts) + 1) * LENGTH)
+    run.batches.train = Blocks(np.concatenate(texts), np.arange(len(texts) + 1) * LENGTH, (len(texts),))
+    run.batches.mixture = Mixture(run.batches.train.sizes, (), recipe.seed)
     return run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyorder.conditionals import random_joint
+from anyorder.conditionals import Table, random_joint
 from anyorder.errors import AnyorderError
 from anyorder.joints.compatibility import compatibility, cross_ratios
 from joints.known_tables import Pair, conditionals_of, incompatible
@@ -64,5 +64,8 @@ def test_many_tokens_are_tested_by_neighbours():
 def test_impossible_pairs_have_no_cross_ratio():
     p = torch.tensor([[0.5, 0.0, 0.1], [0.1, 0.1, 0.1], [0.05, 0.03, 0.02]], dtype=torch.float64)
     sizes, _ = cross_ratios(*conditionals_of(p))
-    assert torch.isfinite(sizes).all()
+    assert len(sizes) == 5  # of nine; the others are not counted as agreeing
     assert float(sizes.max()) < 1e-9
+    diagonal = Table(torch.eye(2, dtype=torch.float64).log())
+    found = compatibility(diagonal, torch.tensor([2, 2]), 0, 1, top=None)
+    assert (found.rectangles, found.mean, found.median, found.max) == (0, 0.0, 0.0, 0.0)

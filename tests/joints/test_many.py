@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -56,6 +58,17 @@ def test_zeros_in_the_tables():
     torch.testing.assert_close(many_hcb(tables, [0, 0, 0]).log_p.exp(), p / p.sum(), atol=1e-9, rtol=0)
     with pytest.raises(AnyorderError, match="pivot"):
         many_hcb(tables, [1, 1, 1])
+
+
+def test_metrics_are_numbers_where_a_joint_says_nothing():
+    """The MRF of tables with zeros gives some pairs no mass: what follows them is uniform, as for two positions."""
+    p = torch.zeros(2, 2, 2, dtype=torch.float64)
+    p[0, 0, 0], p[1, 1, 1], p[0, 1, 1] = 0.5, 0.3, 0.2
+    tables = many_tables(Table(p.log()), torch.tensor([2, 2, 2]), [0, 1, 2])
+    joint = many_mrf(tables)
+    assert joint.conditional(0, (0, 0, 1)).exp().tolist() == pytest.approx([0.5, 0.5])
+    score = score_many(tables, {"mrf": joint}, (0, 0, 0))["mrf"]
+    assert all(math.isfinite(x) for x in (score.u_nll, score.p_nll, score.a_kl, score.g_kl))
 
 
 def test_two_positions_are_the_pairwise_constructions():

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from anyorder.joints import METHODS, PairTables, derive
+from anyorder.conditionals import Restricted, random_joint
+from anyorder.joints import METHODS, PairTables, derive, pair_tables
 from anyorder.joints.measures import divergences, score_pair
 
 V = 5
@@ -53,6 +54,21 @@ def test_against_direct_summation(tables, method):
 def test_arnold_gokhale_is_the_most_faithful(tables):
     scores = score_pair(tables, {m: derive(tables, m) for m in METHODS}, (0, 0))
     assert min(scores, key=lambda m: scores[m].a_kl) == "ag"
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "mrf-logit"])
+def test_a_token_that_cannot_be_has_the_conditional_the_joint_says(method):
+    """Masked-diffusion models give their mask token no probability at all, at every position."""
+    world = random_joint(torch.Generator().manual_seed(0), 4, 3)
+    banned = Restricted(world, torch.tensor([True, True, True, False]))
+    tables = pair_tables(banned, torch.tensor([4, 4, 1]), 0, 1)
+    joint = derive(tables, method)
+    for axis, found in zip((1, 0), divergences(tables, {method: joint})[method], strict=True):
+        log_q = tables.log_a_given_b if axis else tables.log_b_given_a
+        for token in range(4):
+            q, p = log_q[token], joint.conditional(axis, token)
+            direct = torch.where(q > -torch.inf, q.exp() * (q - p), 0.0).sum()
+            assert float(found[token]) == pytest.approx(float(direct), abs=1e-9)
 
 
 def test_zero_probabilities_count_as_zero():

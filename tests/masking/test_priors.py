@@ -64,8 +64,27 @@ def test_parse():
     assert parse_prior("count:3") == FixedCount(3)
 
 
+@pytest.mark.parametrize(("a", "b"), [(1e-6, 1e-6), (1e6, 1e6), (1e-6, 1e6)])
+def test_the_limits_of_beta_keep_their_digits(a, b):
+    assert float(log_count(parse_prior(f"beta:{a},{b}"), 512).exp().sum()) == pytest.approx(1, abs=1e-6)
+
+
 @pytest.mark.parametrize(
-    "spec", ["", "uniforme", "fixed", "fixed:0", "fixed:1.5", "beta:1", "beta:0,1", "count:0", "count:x"]
+    "spec",
+    [
+        "",
+        "uniforme",
+        "fixed",
+        "fixed:0",
+        "fixed:1.5",
+        "beta:1",
+        "beta:0,1",
+        "beta:inf,1",
+        "beta:1e15,1e15",
+        "count:0",
+        "count:x",
+        "count:inf",
+    ],
 )
 def test_parse_refuses(spec):
     with pytest.raises(AnyorderError, match="unknown masking prior"):

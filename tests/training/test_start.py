@@ -113,6 +113,12 @@ def test_a_kernel_from_the_hub_is_not_asked_for(recipe_file, corpus, trained):
     refused(recipe_file, corpus, "asks for code from the hub", init=str(start), objective=CAUSAL)
 
 
+@pytest.mark.parametrize(("weights", "says"), [([0.5, 0.5], "2 shares for 1 file"), ([0.0], "one must be above 0")])
+def test_shares_of_other_files(recipe_file, corpus, weights, says):
+    """Said before a tokenizer is learned by them."""
+    refused(recipe_file, corpus, says, data={"weights": weights})
+
+
 def test_a_learned_tokenizer_follows_the_recipe(recipe_file, corpus, tmp_path):
     """A run that stopped before its first checkpoint leaves a tokenizer: another recipe must not get it."""
     (tmp_path / "data").mkdir()

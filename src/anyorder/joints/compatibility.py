@@ -34,7 +34,7 @@ class Compatibility(Record):
         a: the first position.
         b: the second position.
         tokens: tokens of each position that were looked at.
-        rectangles: how many 2×2 rectangles they form.
+        rectangles: how many 2×2 rectangles of possible pairs they form.
         mean: mean of |δ| in nats.
         median: median of |δ|.
         max: the largest |δ|.
@@ -105,9 +105,9 @@ def compatibility(
         b=b,
         tokens=k,
         rectangles=len(sizes),
-        mean=float(sizes.mean()),
-        median=float(sizes.median()),
-        max=float(sizes.max()),
+        mean=float(sizes.mean()) if len(sizes) else 0.0,
+        median=float(sizes.median()) if len(sizes) else 0.0,
+        max=float(sizes.max()) if len(sizes) else 0.0,  # nothing is said twice, so nothing is contradicted
         worst=(int(ids_a[i]), int(ids_a[j]), int(ids_b[m]), int(ids_b[n])),
         residual=float(given_b.mean() + given_a.mean()) / 2,
         expected_residual=float(expected) / 2,
@@ -116,7 +116,7 @@ def compatibility(
 
 
 def cross_ratios(log_a_given_b: Tensor, log_b_given_a: Tensor) -> tuple[Tensor, tuple[int, int, int, int]]:
-    """|δ| of every rectangle, and the indices (a, a', b, b') of the largest.
+    """|δ| of every rectangle of possible pairs, and the indices (a, a', b, b') of the largest.
 
     Beyond 64 tokens neighbouring ones stand for all: δ of any rectangle is a sum of those of adjacent rows and columns.
     """
@@ -126,8 +126,7 @@ def cross_ratios(log_a_given_b: Tensor, log_b_given_a: Tensor) -> tuple[Tensor, 
     first, second = (torch.tensor(x) for x in zip(*pairs, strict=True))
     rows = r[first] - r[second]  # [P, b]
     size = (rows[:, first] - rows[:, second]).abs().flatten()
-    # A rectangle with an impossible pair has no cross-ratio.
-    size = torch.where(torch.isfinite(size), size, 0.0)
-    at = int(size.argmax())
+    possible = torch.isfinite(size)  # a rectangle with an impossible pair has no cross-ratio
+    at = int(torch.where(possible, size, -1.0).argmax())
     i, j = at // len(pairs), at % len(pairs)
-    return size, (int(first[i]), int(second[i]), int(first[j]), int(second[j]))
+    return size[possible], (int(first[i]), int(second[i]), int(first[j]), int(second[j]))

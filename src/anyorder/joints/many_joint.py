@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -56,12 +57,19 @@ class ManyJoint:
         return torch.logsumexp(self.log_p, others)
 
     def conditional(self, axis: int, tokens: Sequence[int]) -> Tensor:
-        """Log conditional [K] of position ``axis`` given the token ids of all others (its own is not looked at)."""
+        """Log conditional [K] of position ``axis`` given the token ids of all others (its own is not looked at).
+
+        What has probability zero has no conditional; it is answered with the uniform distribution.
+        """
         given = list(tokens)
         given[axis] = int(self.support[axis][0])
         cell = list(self.index(given))
         cell[axis] = slice(None)  # type: ignore[call-overload]  # a list of numbers until here
-        return torch.log_softmax(self.log_p[tuple(cell)], 0)
+        return _conditional(self.log_p[tuple(cell)], 0)
+
+    def conditionals(self, axis: int) -> Tensor:
+        """Log conditionals of position ``axis`` given all others, [K_1, ..., K_k]."""
+        return _conditional(self.log_p, axis)
 
     def top(self, n: int) -> list[tuple[tuple[int, ...], float]]:
         """The n most probable fillings as (token ids, probability), best first."""
@@ -89,3 +97,9 @@ class ManyJoint:
         if not self.covers(tokens):
             raise AnyorderError(f"the tokens {list(tokens)} are not all in the support: include them, or enlarge it")
         return tuple(int((s == token).nonzero()[0]) for s, token in zip(self.support, tokens, strict=True))
+
+
+def _conditional(log_p: Tensor, axis: int) -> Tensor:
+    """log p along ``axis``, normalised; uniform where all of it is -inf."""
+    found = torch.log_softmax(log_p, axis)
+    return torch.where(found.isnan(), -math.log(log_p.shape[axis]), found)

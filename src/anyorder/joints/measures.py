@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -18,29 +19,33 @@ def divergences(tables: PairTables, joints: Mapping[str, PairJoint]) -> dict[str
     """D(S, w') of the paper for every conditioning token w', float64 [V] in each direction.
 
     KL(q(·|b) ‖ q'(·|b)) = Σ_a q(a|b) [log q(a|b) - log q'(a,b)] + log q'(b), so one pass over the tiles of both tables
-    serves all joints, and no conditional of a joint is ever laid out.
+    serves all joints, and no conditional of a joint is ever laid out. Where q'(b) is zero the joint's conditional is
+    the uniform distribution, as :meth:`anyorder.joints.pair.PairJoint.conditional` has it.
 
     Returns:
         For each joint, the KLs of a given b (indexed by b) and of b given a (indexed by a).
     """
     v = tables.vocab_size
-    device = tables.log_b_given_a.device
-    sums = {
-        name: (torch.zeros(v, dtype=torch.float64, device=device), torch.zeros(v, dtype=torch.float64, device=device))
-        for name in joints
-    }
+    zeros = torch.zeros(2, v, dtype=torch.float64, device=tables.log_b_given_a.device)
+    cross, own = (
+        {name: zeros.clone() for name in joints},
+        zeros.clone(),
+    )  # Σ q log q' and Σ q log q, given b and given a
     for part in tiles(v):
         log_ab, log_ba = tables.log_a_given_b[:, part].T, tables.log_b_given_a[part]  # both [a, b]
         q_ab, q_ba = log_ab.exp(), log_ba.exp()
-        entropy_ab, entropy_ba = _expectation(q_ab, log_ab, 0), _expectation(q_ba, log_ba, 1)
+        own[0] += _expectation(q_ab, log_ab, 0)
+        own[1, part] = _expectation(q_ba, log_ba, 1)
         for name, joint in joints.items():
             log_p = joint.rows(part)
-            sums[name][0].add_(entropy_ab - _expectation(q_ab, log_p, 0))
-            sums[name][1][part] = entropy_ba - _expectation(q_ba, log_p, 1)
-    return {
-        name: ((given_b + joints[name].marginal(1)).clamp(min=0), (given_a + joints[name].marginal(0)).clamp(min=0))
-        for name, (given_b, given_a) in sums.items()
-    }
+            cross[name][0] += _expectation(q_ab, log_p, 0)
+            cross[name][1, part] = _expectation(q_ba, log_p, 1)
+    found = {}
+    for name, joint in joints.items():
+        given = torch.stack([joint.marginal(1), joint.marginal(0)]).to(own)
+        kl = torch.where(torch.isneginf(given), own + math.log(v), own - cross[name] + given).clamp(min=0)
+        found[name] = (kl[0], kl[1])
+    return found
 
 
 def _expectation(q: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -85,7 +90,7 @@ def score_many(tables: ManyTables, joints: Mapping[str, ManyJoint], gold: Sequen
         unary, mean, at_gold = 0.0, 0.0, 0.0
         for t in range(k):
             q = tables.log_q[t]
-            p = torch.log_softmax(joint.log_p, t)
+            p = joint.conditionals(t)
             kl = torch.where(q > -torch.inf, q.exp() * (q - p), 0.0).sum(t, keepdim=True)
             unary -= float((q if name == "mlm" else p)[cell])
             mean += float(kl.mean()) / k

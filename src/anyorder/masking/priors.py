@@ -147,15 +147,16 @@ def parse_prior(spec: str) -> Prior:
                 return RootCount()
             case "fixed", [r] if 0 < r <= 1:
                 return Fixed(r)
-            case "beta", [a, b] if a > 0 and b > 0:
+            # Further out the gamma functions of eq 5 lose the digits that the counts need.
+            case "beta", [a, b] if min(a, b) >= 1e-6 and max(a, b) <= 1e6:
                 return Beta(a, b)
             case "share", [share] if 0 < share <= 1:
                 return FixedShare(share)
-            case "count", [k] if k >= 1 and k == int(k):
+            case "count", [k] if 1 <= k < 2**31 and k == int(k):
                 return FixedCount(int(k))
     except ValueError:
         pass  # a number that does not parse is answered by the same sentence as a wrong name
     raise AnyorderError(
         f"unknown masking prior {spec!r}: use uniform, uniform-count, root-count, fixed:R or share:R (0 < R <= 1), "
-        "beta:A,B or count:K"
+        "beta:A,B (1e-6 to 1e6) or count:K"
     )

@@ -26,13 +26,7 @@ class Mixture:
     """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
-        if weights and len(weights) != len(sizes):
-            raise AnyorderError(
-                f"data.weights has {count(len(weights), 'share')} for {count(len(sizes), 'file')}: give one for each, "
-                "or none"
-            )
-        if weights and (min(weights) < 0 or sum(weights) <= 0):
-            raise AnyorderError("data.weights are shares: none may be negative, and one must be above 0")
+        check_shares(weights, len(sizes))
         empty = [f for f, size in enumerate(sizes) if not size and weights and weights[f]]
         if empty:
             raise AnyorderError(f"file {empty[0] + 1} of data.files has a weight but no block: lower data.min_tokens")
@@ -56,6 +50,16 @@ class Mixture:
         file, number = self.turn(i)
         epoch, rank = divmod(number, self.sizes[file])
         return int(self.first[file] + _shuffled(self.seed, epoch, self.sizes[file], file)[rank])
+
+
+def check_shares(weights: Sequence[float], files: int) -> None:
+    """Refuse ``data.weights`` that are not the shares of so many files."""
+    if weights and len(weights) != files:
+        raise AnyorderError(
+            f"data.weights has {count(len(weights), 'share')} for {count(files, 'file')}: give one for each, or none"
+        )
+    if weights and (min(weights) < 0 or sum(weights) <= 0):
+        raise AnyorderError("data.weights are shares: none may be negative, and one must be above 0")
 
 
 def _pattern(weights: Sequence[float]) -> np.ndarray:

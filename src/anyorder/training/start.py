@@ -23,6 +23,7 @@ from anyorder.text.pairs import pair_frame
 from anyorder.training import data
 from anyorder.training.blocks import Blocks
 from anyorder.training.checkpoint import Checkpoint
+from anyorder.training.mixture import check_shares
 from anyorder.training.processes import Processes
 from anyorder.training.recipe import Recipe
 from anyorder.training.tokenizer import learned_tokenizer, load_tokenizer
@@ -95,6 +96,7 @@ class Start:
     def _files(self) -> list[Path]:
         if not self.recipe.data.files:
             raise AnyorderError("the recipe names no data: list text files under data.files")
+        check_shares(self.recipe.data.weights, len(self.recipe.data.files))
         return [(self.data_dir / f) if self.data_dir else Path(f) for f in self.recipe.data.files]
 
     @cached_property
