@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def test_alone_shows_what_each_blank_would_be_on_its_own(command, tiny_lm):
     assert (status, lines[0]) == (0, "Each blank alone:")
     assert [line.split()[0] for line in lines[1:3]] == ["1", "2"]
     assert "All blanks jointly:" in lines
+
+
+def test_one_blank_alone_is_one_blank_jointly(command):
+    """One probability, however few of the vocabulary's tokens may stand there."""
+    found = json.loads(command("The old ___ sat on it.", "--top", "3", "--alone", "--json")[1])
+    (alone,) = found["alone"]["blanks"]
+    assert [one["token"] for one in alone] == [one["fills"][0] for one in found["jointly"]]
+    assert [one["prob"] for one in alone] == pytest.approx([math.exp(one["log_prob"]) for one in found["jointly"]])
 
 
 def test_foreign_options_are_refused_before_a_model_is_loaded(command, monkeypatch):

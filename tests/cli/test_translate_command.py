@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from anyorder.cli import files
+from anyorder.errors import AnyorderError
 from anyorder.training.recipe import DataRecipe, Recipe
 from running import anyorder
 from tiny import tiny_translator
@@ -149,6 +150,12 @@ def test_files_of_one_name_are_distilled_apart(monkeypatch, tmp_path):
     files = ("de/train.tsv", "fr/train.tsv", "it.tsv")
     (tmp_path / "it.tsv").write_text("it\tx\n")
     recipe = Recipe(output=str(tmp_path / "run"), data=DataRecipe(files=files, columns=("1", "2")))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(AnyorderError, match="in one process"):  # several would write one file
+        distill.distilled(recipe, tmp_path, SimpleNamespace(name="teacher"))
+    monkeypatch.delenv("WORLD_SIZE")
     made = distill.distilled(recipe, tmp_path, SimpleNamespace(name="teacher"))
+    monkeypatch.setenv("WORLD_SIZE", "2")  # what is written already, all of them read
+    assert distill.distilled(recipe, tmp_path, SimpleNamespace(name="teacher")) == made
     assert [Path(name).name for name in made.data.files] == ["train-1.jsonl", "train-2.jsonl", "it.jsonl"]
     assert [json.loads(Path(name).read_text())["target"] for name in made.data.files] == ["DE", "FR", "IT"]

@@ -65,6 +65,7 @@ def test_finetune_writes_a_checkpoint_and_says_what_it_reached(place: Path, tmp_
         (["finetune", "squad", "--out", "m"], "did you mean 'squad2'"),
         (["evaluate", "understanding", "--tasks", "cola,rtee"], "did you mean 'rte'"),
         (["evaluate", "understanding", "--models", "a*=b", "--tasks", "rte"], "another name"),
+        (["evaluate", "understanding", "--against", "brt", "--models", "bert=b", "--tasks", "rte"], "mean 'bert'"),
         (["finetune", "mrpc", "--data-dir", ".", "--out", "m"], "has no folder MRPC"),
         (["finetune", "rte", "--data-dir", "CoLA", "--out", "m"], "is a file of cola, not of rte"),
         (["finetune", "rte", "--data-dir", ".", "--model", "./none", "--out", "m"], "there is no folder"),

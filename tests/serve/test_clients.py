@@ -50,6 +50,9 @@ def test_openai_completes_between_prompt_and_suffix(ai, tiny_lm):
         sizes = [len(tiny_lm.tokenizer.tokenize(part)) for part in (PROMPT, SUFFIX)]
         assert len(tiny_lm.tokenizer.tokenize(whole)) <= sum(sizes) + 5
         assert one.text[0] in " .,!?'"
+    (echoed,) = ai.completions.create(**said, logprobs=1, echo=True).choices
+    for token, at in zip(echoed.logprobs.tokens, echoed.logprobs.text_offset, strict=True):
+        assert echoed.text[at:].startswith(token)
     again = ai.completions.create(**said, n=2, logprobs=1, temperature=0.8)
     assert [one.text for one in again.choices] == [one.text for one in made.choices]
     assert made.choices[0].text != made.choices[1].text

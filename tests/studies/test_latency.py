@@ -14,6 +14,7 @@ from anyorder.cli import app
 from anyorder.errors import AnyorderError
 from anyorder.studies.causal import load_causal
 from anyorder.studies.generation import causal_writer
+from anyorder.studies.options import LatencyOptions
 from anyorder.text import vocabulary as vocabulary_module
 from anyorder.training.tokenizer import load_tokenizer
 
@@ -71,3 +72,8 @@ def test_every_sampler_is_timed_and_judged(trained: dict[str, Path]) -> None:
 def test_bad_input(trained: dict[str, Path]) -> None:
     with pytest.raises(AnyorderError, match="no causal model to judge"):
         run("--models", trained["u-pmlm-a"])
+
+
+def test_one_step_is_refused_before_any_model_has_written() -> None:
+    with pytest.raises(AnyorderError, match="steps must be at least 2"):
+        LatencyOptions(steps=(8, 1))

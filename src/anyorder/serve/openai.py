@@ -149,7 +149,8 @@ class _Told:
         return prompt + text if self._said.echo else text
 
     def _choice(self, row: int, text: str, one: dict[str, Any] | None = None, why: str | None = None) -> dict[str, Any]:
-        logprobs = None if one is None or "drawn" not in one else _logprobs(one["drawn"])
+        before = len(self._prompts[row // self._said.n]) if self._said.echo else 0
+        logprobs = None if one is None or "drawn" not in one else _logprobs(one["drawn"], before)
         return {"index": row, "text": text, "logprobs": logprobs, "finish_reason": why}
 
     def _usage(self, results: list[list[dict[str, Any]]]) -> dict[str, int]:
@@ -158,9 +159,9 @@ class _Told:
         return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
 
 
-def _logprobs(drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """OpenAI's object; of the alternatives only the token itself, since a step keeps no others."""
-    offsets, at = [], 0
+def _logprobs(drawn: list[dict[str, Any]], at: int) -> dict[str, Any]:
+    """OpenAI's object, the first token standing ``at`` in the text; of alternatives only the token itself is kept."""
+    offsets = []
     for one in drawn:
         offsets.append(at)
         at += len(one["token"])

@@ -7,6 +7,7 @@ wrote has fewer modes to confuse (Kim and Rush 2016; Ghazvininejad et al. 2019).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,6 +48,11 @@ def distilled(
         results = Results(path, {"teacher": teacher.name}, partial(same_json, field="source"))
         texts = iter(sources)
         results.resume(texts, WINDOW, len(sources))
+        if results.written < len(sources) and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise AnyorderError(
+                "--distill rewrites targets in one process: begin the run with anyorder train, and go on with --resume "
+                "under torchrun once it trains"
+            )
         for window in windows(texts, WINDOW):
             found = translate(teacher, window, TEACHING, first=results.written + 1)
             lines = [{"source": one.source, "target": one.text} for one in found]

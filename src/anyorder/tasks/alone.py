@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anyorder.conditionals.restricted import Restricted
 from anyorder.tasks.fill import read_template
 from anyorder.tasks.lengths import length_posterior
 from anyorder.tasks.options import FillOptions
@@ -21,7 +20,7 @@ def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
     """The likeliest tokens of every blank, log q(x_t | the text, all blanks masked), and the text of the best ones.
 
     Blanks of open length have the likeliest one; ``lengths`` has p(lengths | text) of the likeliest combinations.
-    Probabilities are among the tokens allowed there.
+    Probabilities are the model's own, as those of :func:`anyorder.tasks.fill.fill`: with one blank both say the same.
     """
     vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     template = read_template(lm, text, vocab)
@@ -31,7 +30,9 @@ def alone(lm: MaskedLM, text: str, options: FillOptions) -> dict[str, Any]:
     rules = allowed(chosen, vocab, whole_words=options.whole_words, special_tokens=options.special_tokens)
     places = torch.tensor([p for run in chosen.slots for p in run])
     with torch.inference_mode():
-        log_q = Restricted(lm.conditionals, rules)(chosen.tokens[None], places[None])[0]  # [K, V]
+        log_q = lm.conditionals(chosen.tokens[None], places[None])[0]  # [K, V]
+    # A token that is allowed comes before one that is not, even if the model calls both impossible.
+    log_q = log_q.clamp(min=torch.finfo(log_q.dtype).min).masked_fill(~rules[places], -torch.inf)
     best = log_q.topk(min(options.top, int(rules[places].sum(-1).min())), dim=-1)
     row = chosen.tokens.clone()
     row[places] = best.indices[:, 0]

@@ -51,7 +51,7 @@ class LatencyOptions(Options):
     texts: int = option(100, "Texts to write.", least=1)
     length: int = option(128, "Tokens of each, special ones included.", least=3)
     batch: int = option(100, "Texts written together.", least=1)
-    steps: tuple[int, ...] = option((8, 16, 32, 64), "Steps of parallel decoding; may be repeated.", least=1)
+    steps: tuple[int, ...] = option((8, 16, 32, 64), "Steps of parallel decoding; may be repeated.", least=2)
     seed: int = seed_option()
 
 

@@ -92,7 +92,11 @@ def run_cells(
 
 
 def _check_records(models: Mapping[str, str], options: UnderstandingOptions, journal: Journal) -> None:
-    """Refuse to go on with cells of another model of the same name, or that learnt other tasks together."""
+    """Refuse, before any work, cells of another model of the same name, or that learnt other tasks together."""
+    if options.against is not None:
+        stars = [name + STAR for name in models] if options.multi_task else []
+        there = [record["model"] for record in journal.records]
+        choose(options.against, dict.fromkeys((*models, *stars, *there)), "model to compare with")
     for record in journal.records:
         known = models.get(record["model"].removesuffix(STAR))
         if known not in (None, record["path"]):
