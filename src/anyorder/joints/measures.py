@@ -27,10 +27,8 @@ def divergences(tables: PairTables, joints: Mapping[str, PairJoint]) -> dict[str
     """
     v = tables.vocab_size
     zeros = torch.zeros(2, v, dtype=torch.float64, device=tables.log_b_given_a.device)
-    cross, own = (
-        {name: zeros.clone() for name in joints},
-        zeros.clone(),
-    )  # Σ q log q' and Σ q log q, given b and given a
+    cross = {name: zeros.clone() for name in joints}  # Σ q log q' given b, and given a
+    own = zeros.clone()  # Σ q log q
     for part in tiles(v):
         log_ab, log_ba = tables.log_a_given_b[:, part].T, tables.log_b_given_a[part]  # both [a, b]
         q_ab, q_ba = log_ab.exp(), log_ba.exp()
