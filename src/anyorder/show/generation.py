@@ -62,8 +62,10 @@ def plot_generation(rows: Sequence[GenerationQuality], path: Path) -> None:
     ]
     if all(row.perplexity is not None for row in rows):
         panels.insert(0, ("perplexity", "generative perplexity"))
-    figure, axes = new_figure(columns=len(panels), width=3.4)
-    for axis, (field, label) in zip(axes, panels, strict=True):
+    figure, axes = new_figure(columns=2, rows=2, height=2.8)
+    for axis in axes[len(panels) :]:
+        axis.remove()
+    for axis, (field, label) in zip(axes, panels, strict=False):
         for name in dict.fromkeys(row.sampler for row in rows):
             mine = [row for row in rows if row.sampler == name]
             values = [getattr(row, field) for row in mine]
