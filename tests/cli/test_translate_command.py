@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from anyorder.cli import files
 from anyorder.errors import AnyorderError
@@ -115,7 +116,19 @@ def test_the_study_with_its_files(command, tmp_path):
     assert len(json.loads((tmp_path / "out" / "translation.json").read_text())["texts"]["refine 2 1"]) == 2
 
 
-def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model, dtype):
+    """… in the precision of the run."""
+    from anyorder.studies import distill
+
+    read = []
+
+    def watched(lm, *args, **options):
+        read.append(lm.model.dtype)
+        return translate(lm, *args, **options)
+
+    translate = distill.translate
+    monkeypatch.setattr(distill, "translate", watched)
     (tmp_path / "pairs.tsv").write_text("der hund\tthe dog\ndas haus\tthe house\n")
     (tmp_path / "recipe.yaml").write_text(
         f"output: {tmp_path / 'run'}\n"
@@ -126,13 +139,14 @@ def test_distilled_targets_are_the_teachers(monkeypatch, capsys, tmp_path, model
     )
     status, _, err = anyorder(
         monkeypatch, capsys, "train", str(tmp_path / "recipe.yaml"), "--data-dir", str(tmp_path), "--distill", model,
-        "--quiet",
+        "--dtype", dtype, "--quiet",
     )  # fmt: skip
     assert status == 0, err
+    assert read == [getattr(torch, dtype)]
     lines = (tmp_path / "run" / "distilled" / "pairs.jsonl").read_text().splitlines()
     import anyorder as package
 
-    lm = package.load(model)
+    lm = package.load(model, dtype=dtype)
     wanted = lm.translate(["der hund", "das haus"], sampler="any-order", order="left-to-right", lengths=3)
     assert [json.loads(line)["target"] for line in lines] == [one.text for one in wanted]
     recipe = json.loads((tmp_path / "run" / "final" / "recipe.json").read_text())

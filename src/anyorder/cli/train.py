@@ -61,9 +61,11 @@ def train(
         import anyorder
         from anyorder.studies.distill import distilled
 
+        names = {kind: name for name, kind in PRECISIONS.items()}
+        teacher = anyorder.load(distill, device=parsed.run.device, dtype=names[parsed.precision])
         with progress(quiet) as bar:
             task = bar.add_task("rewriting the targets", total=None)
-            parsed = distilled(parsed, data_dir, anyorder.load(distill), lambda done: bar.update(task, completed=done))
+            parsed = distilled(parsed, data_dir, teacher, lambda done: bar.update(task, completed=done))
         data_dir = None
     final = run(parsed, resume=resume, data_dir=data_dir, quiet=quiet)
     if os.environ.get("RANK", "0") == "0":

