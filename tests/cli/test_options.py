@@ -212,11 +212,11 @@ COMMANDS = {
     "evaluate translation": Command(
         "anyorder.cli.evaluate_translation.check_output anyorder.studies.translation.read_pairs "
         "*anyorder.studies.translation.systems anyorder.studies.target_dependence.target_dependence "
-        "anyorder.studies.translation.study",
+        "anyorder.files.journal.Journal anyorder.studies.translation.study",
         "--data texts.txt",
         ["--data others.txt", "--columns 2,1", "--steps 3", "--ways parallel", "--lengths 3", "--limit 4",
-         "--baseline b/folder",
-         "--resamples 5", "--seed 7", "--out results", "--overwrite @ --out results", *MODEL],
+         "--baseline b/folder", "--resamples 5", "--seed 7", "--out results", "--resume @ --out results",
+         "--overwrite @ --out results", *MODEL],
         ("--json", "--dependence"),
     ),
     "evaluate understanding": Command(

@@ -82,6 +82,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(command, tmp_path, monkeypatch):
         (["evaluate", "translation", "--data", "one.tsv"], "no column 2: put a tab"),
         (["evaluate", "translation", "--data", "nowhere.tsv"], "nowhere.tsv"),
         (["evaluate", "translation", "--data", "two.tsv", "--ways", "magic"], "magic"),
+        (["evaluate", "translation", "--data", "two.tsv", "--resume"], "name it with --out"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(command, tmp_path, monkeypatch, arguments, says):
@@ -113,7 +114,42 @@ def test_the_study_with_its_files(command, tmp_path):
     assert -1 <= depends["attention"]["value"] <= 1
     assert (tmp_path / "out" / "translation.png").stat().st_size > 1000
     assert (tmp_path / "out" / "translation.md").read_text().count("\n") == 7
-    assert len(json.loads((tmp_path / "out" / "translation.json").read_text())["texts"]["refine 2 1"]) == 2
+    assert json.loads((tmp_path / "out" / "translation.json").read_text())["rows"] == result["rows"]
+
+
+def test_a_stopped_study_goes_on_with_the_next_way(command, tmp_path, monkeypatch):
+    from anyorder.studies import translation as module
+
+    (tmp_path / "test.tsv").write_text("der hund\tthe dog is red\ndas haus\tthe old house\n")
+    out = tmp_path / "out"
+    study = ("evaluate", "translation", "--data", str(tmp_path / "test.tsv"), "--resamples", "10", "--out", str(out))
+    real, asked = module.translate, []
+
+    def watched(lm, sources, options):
+        asked.append((options.sampler, options.steps, len(sources)))
+        if asked.count(("refine", 2, 2)) == 1 and stop:
+            raise KeyboardInterrupt
+        return real(lm, sources, options)
+
+    monkeypatch.setattr(module, "translate", watched)
+    stop = True
+    status, _, err = command(*study, "--steps", "1,2")
+    assert (status, "2 rows finished; --resume goes on" in err) == (130, True)
+    before = json.loads((out / "translation.json").read_text())["rows"]
+    assert [(row["way"], row["steps"]) for row in before] == [("left-to-right", None), ("refine", 1)]
+    (out / "translation.json").unlink()  # as when it was killed
+    assert "--resume" in command(*study, "--steps", "1,2")[2]
+    assert "seed 0, not 1" in command(*study, "--steps", "1,2", "--resume", "--seed", "1")[2]
+    stop = False
+    asked.clear()
+    assert command(*study, "--steps", "1,2,4", "--resume")[0] == 0  # more steps than were asked for first
+    assert [one for one in asked if one[2] == 2] == [("refine", 2, 2), ("refine", 4, 2)]
+    after = json.loads((out / "translation.json").read_text())["rows"]
+    assert after[:2] == before
+    texts = [json.loads(line)["texts"] for line in (out / "translations.jsonl").read_text().splitlines()[1:]]
+    assert [len(each) for each in texts] == [2] * 4
+    (out / "translations.jsonl").write_text('{"settings": {}}\n')
+    assert "was begun with" in command(*study, "--resume")[2]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -39,7 +39,7 @@ def test_every_way_is_measured_beside_left_to_right(lm):
 def test_stutter_is_beyond_the_references(lm):
     pairs = Pairs(("hund",), ("the the dog",))
     (row, found) = next(study(lm, pairs, systems([], [1], [1], 0), resamples=0))
-    mine = [a == b for a, b in zip(found[0].tokens, found[0].tokens[1:], strict=False)]
+    mine = [a == b for a, b in zip(found.tokens[0], found.tokens[0][1:], strict=False)]
     assert row.stutter == pytest.approx(sum(mine) / len(mine) - 1 / 2)
 
 
@@ -50,7 +50,7 @@ def test_stutter_is_beyond_the_references_in_the_tokens_of_who_wrote(lm):
     pairs, first = Pairs(("hund",), ("dogss",)), systems([], [1], [1], 0)
     ((alone, found),) = study(other, pairs, first, resamples=0)
     ((beside, _),) = study(lm, pairs, first, resamples=0, baseline=other)
-    assert beside.stutter == alone.stutter == pytest.approx(adjacent_repeats([found[0].tokens]))
+    assert beside.stutter == alone.stutter == pytest.approx(adjacent_repeats(found.tokens))
     assert next(study(lm, pairs, first, resamples=0))[0].stutter == pytest.approx(alone.stutter - 1 / 2)
 
 

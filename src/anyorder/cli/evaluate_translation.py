@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, OverwriteOption, command, load_model, print_json, progress
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOptions,
+    OverwriteOption,
+    ResumeOption,
+    command,
+    load_model,
+    print_json,
+    progress,
+)
 from anyorder.errors import AnyorderError
-from anyorder.files.disk import check_output
+from anyorder.files.disk import check_output, only_writer
 from anyorder.stats import to_json
 from anyorder.studies.options import TranslationOptions
 
@@ -27,38 +36,50 @@ def translation(
     options: TranslationOptions,
     model: ModelOptions,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for translation.json, .md and .png, and all translations.")
+        Path | None,
+        typer.Option("--out", help="Folder for translation.json, .md and .png, and the journal translations.jsonl."),
     ] = None,
+    resume: ResumeOption = False,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """How well a model trained on pairs translates in few steps, compared with writing left to right."""
+    """How well a model trained on pairs translates in few steps, compared with writing left to right.
+
+    What each way has written is kept at once: with --resume a run that was stopped goes on with the next way, and a
+    finished one with more ways, steps and lengths.
+    """
+    from anyorder.files.journal import Journal
     from anyorder.studies.translation import read_pairs, signatures, study, systems
 
+    if resume and out is None:
+        raise AnyorderError("--resume continues a folder: name it with --out")
     if out is not None:
         if not out.parent.is_dir():
             raise AnyorderError(f"no folder {out.parent} to write into: create it first")
         out.mkdir(exist_ok=True)
-        check_output(out / "translation.json", overwrite=overwrite)
+        for name in ("translation.json", "translations.jsonl"):
+            check_output(out / name, overwrite=overwrite or resume, also=", or go on with --resume")
+    path = None if out is None else out / "translations.jsonl"
     pairs = read_pairs(str(options.data), options.columns, options.limit)
     several = systems(options.names, options.numbers, options.beams, options.seed)
-    settings: dict[str, Any] = {**asdict(options), "data": options.data.name, "signatures": signatures()}
     lm = load_model(model)
-    settings["model"] = lm.name
     other = None if options.baseline is None else load_model(replace(model, model=options.baseline))
+    # What decides a translation beside its way; more of those may be asked for when a run goes on.
+    about = {"model": lm.name, "dtype": model.dtype, "data": options.data.name}
+    kept = about | {name: getattr(options, name) for name in ("baseline", "columns", "limit", "seed")}
+    settings: dict[str, Any] = {**asdict(options), **about, "signatures": signatures()}
     rows: list[TranslationQuality] = []
-    texts: dict[str, list[str]] = {}
     depends: TargetDependence | None = None
     interrupted = False
-    with progress() as bar:
+    with only_writer(path), progress() as bar:
         task = bar.add_task("starting", total=len(several) + (options.dependence > 0))
+        journal = None if path is None else Journal(path, kept, resume=resume, overwrite=overwrite)
         try:
-            for row, found in study(
-                lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other,
+            for row, _ in study(
+                lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other, journal=journal,
                 progress=lambda what: bar.update(task, description=what),
             ):  # fmt: skip
                 rows.append(row)
-                texts[f"{row.way} {row.steps or 'all'} {row.lengths}"] = [one.text for one in found]
                 bar.advance(task)
             if options.dependence:
                 from anyorder.studies.target_dependence import target_dependence
@@ -71,13 +92,14 @@ def translation(
     if depends is not None:
         result["dependence"] = depends.to_dict()
     if out is not None and rows:
-        _write(out, rows, {**result, "texts": texts})
+        _write(out, rows, result)
     if as_json:
         print_json(result)
     else:
         _print(rows, depends)
     if interrupted:
-        print(f"anyorder: interrupted, {len(rows)} rows finished", file=sys.stderr)
+        remedy = "" if out is None else "; --resume goes on"
+        print(f"anyorder: interrupted, {len(rows)} rows finished{remedy}", file=sys.stderr)
         raise typer.Exit(130)
 
 

@@ -58,11 +58,13 @@ def train(
     from anyorder.training.trainer import train as run
 
     if distill is not None:
+        import torch
+
         import anyorder
         from anyorder.studies.distill import distilled
 
-        names = {kind: name for name, kind in PRECISIONS.items()}
-        teacher = anyorder.load(distill, device=parsed.run.device, dtype=names[parsed.precision])
+        kind = torch.bfloat16 if parsed.precision == "bf16" else torch.float32
+        teacher = anyorder.load(distill, device=parsed.run.device, dtype=kind)
         with progress(quiet) as bar:
             task = bar.add_task("rewriting the targets", total=None)
             parsed = distilled(parsed, data_dir, teacher, lambda done: bar.update(task, completed=done))

@@ -8,17 +8,18 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
 from anyorder.files.columns import rows as table_rows
+from anyorder.files.journal import Journal
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.metrics.translation import Scored, bootstrap, interval, scored
 from anyorder.stats import Interval, Record
 from anyorder.studies.options.translation import WAYS, two_columns
 from anyorder.tasks.options import TranslateOptions
-from anyorder.tasks.translate import Translation, translate
+from anyorder.tasks.translate import translate
 
 if TYPE_CHECKING:
     from anyorder.tasks.lm import MaskedLM
@@ -71,6 +72,21 @@ class System:
     lengths: int
     options: TranslateOptions
 
+    @property
+    def name(self) -> str:
+        """In journals and progress."""
+        return f"{self.way}, {self.steps or 'as many'} steps, {self.lengths} lengths"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a system wrote for the sources, and what that took per sentence."""
+
+    texts: list[str]
+    tokens: list[list[int]]
+    seconds: float
+    passes: float
+
 
 def systems(ways: Sequence[str], steps: Sequence[int], lengths: Sequence[int], seed: int) -> list[System]:
     """Left to right first, for every number of lengths, then every way at every number of steps."""
@@ -94,8 +110,9 @@ def study(
     resamples: int = 1000,
     seed: int = 0,
     baseline: MaskedLM | None = None,
+    journal: Journal | None = None,
     progress: Callable[[str], None] = lambda what: None,
-) -> Iterator[tuple[TranslationQuality, list[Translation]]]:
+) -> Iterator[tuple[TranslationQuality, Written]]:
     """Translate with every system and measure; a row as soon as it is known.
 
     Args:
@@ -105,37 +122,58 @@ def study(
         resamples: Of the paired bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         baseline: The model that writes left to right; the same one if None.
+        journal: Keeps what each system wrote; the systems that it holds already do not write again.
         progress: Called with what is done next.
     """
     natural = {id(one): _natural(one, pairs) for one in (lm, baseline) if one is not None}
     baselines: dict[int, Scored] = {}
+    known = {} if journal is None else _known(journal)
     for system in several:
-        progress(f"{system.way}, {system.steps or 'as many'} steps, {system.lengths} lengths")
+        progress(system.name)
         writer = baseline if baseline is not None and system.way == BASELINE else lm
-        translate(writer, [pairs.sources[0]], system.options)  # the first call pays for allocations
-        start = time.perf_counter()
-        found = translate(writer, list(pairs.sources), system.options)
-        seconds = (time.perf_counter() - start) / len(found)
-        texts = [one.text for one in found]
-        bleu, chrf = (scored(name, texts, [pairs.references]) for name in ("BLEU", "chrF"))
+        written = known.get(system.name)
+        if written is None:
+            written = _write(writer, pairs, system)
+            if journal is not None:
+                journal.add({"system": system.name, **asdict(written)})
+        bleu, chrf = (scored(name, written.texts, [pairs.references]) for name in ("BLEU", "chrF"))
         if system.way == BASELINE:
             baselines[system.lengths] = bleu
         mine, others, letters = bootstrap([bleu, baselines[system.lengths], chrf], resamples, seed)
-        yield (
-            TranslationQuality(
-                way=system.way,
-                steps=system.steps,
-                lengths=system.lengths,
-                sentences=len(found),
-                bleu=interval(bleu.of(), mine),
-                chrf=interval(chrf.of(), letters),
-                ahead=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
-                stutter=adjacent_repeats([one.tokens for one in found]) - natural[id(writer)],
-                seconds=seconds,
-                passes=sum(one.passes for one in found) / len(found),
-            ),
-            found,
+        row = TranslationQuality(
+            way=system.way,
+            steps=system.steps,
+            lengths=system.lengths,
+            sentences=len(written.texts),
+            bleu=interval(bleu.of(), mine),
+            chrf=interval(chrf.of(), letters),
+            ahead=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
+            stutter=adjacent_repeats(written.tokens) - natural[id(writer)],
+            seconds=written.seconds,
+            passes=written.passes,
         )
+        yield row, written
+
+
+def _write(writer: MaskedLM, pairs: Pairs, system: System) -> Written:
+    """Translate all sources, timed."""
+    translate(writer, [pairs.sources[0]], system.options)  # the first call pays for allocations
+    start = time.perf_counter()
+    found = translate(writer, list(pairs.sources), system.options)
+    return Written(
+        texts=[one.text for one in found],
+        tokens=[list(one.tokens) for one in found],
+        seconds=(time.perf_counter() - start) / len(found),
+        passes=sum(one.passes for one in found) / len(found),
+    )
+
+
+def _known(journal: Journal) -> dict[str, Written]:
+    """What the systems of an earlier run wrote."""
+    try:
+        return {record.pop("system"): Written(**record) for record in map(dict, journal.records)}
+    except (KeyError, TypeError) as error:
+        raise AnyorderError(f"{journal.path} is not a journal of translations: choose another --out") from error
 
 
 def _natural(lm: MaskedLM, pairs: Pairs) -> float:
