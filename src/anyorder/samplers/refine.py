@@ -48,8 +48,8 @@ def refine(
     """At step t = 0..T-1 mask the n_t = ⌊n (T - t) / T⌋ least certain of a row's n free tokens, and predict them.
 
     Each is predicted on its own given what is left standing, so the first guess stutters where neighbours did not
-    know of each other; later steps, which see them, repair it. A row stops after T steps, or earlier at a fixed
-    point: when a step changed none of its tokens (greedy only; a draw that repeats itself is no fixed point).
+    know of each other; later steps, which see them, repair it. All T steps are made: one that changes no token is no
+    fixed point, since the next masks fewer tokens and sees more (ending there cost 5 BLEU at 8 steps).
 
     Args:
         conditionals: The model.
@@ -118,14 +118,12 @@ def refine(
         positions = first_among(rank, live, count)
         masked = place(tokens, positions, conditionals.mask_id)
         draw, sent = predict(masked, positions, u)
-        predicted = place(masked, positions, draw.tokens)
-        fixed = (predicted == tokens).all(1) if greedy else torch.zeros_like(done)
         after = RefineState(
-            tokens=predicted,
+            tokens=place(masked, positions, draw.tokens),
             free=free,
             certainty=place(certainty, positions, draw.log_prob),
             step=made + 1,
-            done=done | fixed | (made + 1 >= steps),
+            done=done | (made + 1 >= steps),
         )
         return after, Info(positions, *draw, rows_sent + sent)
 
