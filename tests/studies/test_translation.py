@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from transformers import BertTokenizer
 
 from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
+from anyorder.show.translation import translation_table
+from anyorder.stats import Interval
 from anyorder.studies.options import TranslationOptions
-from anyorder.studies.translation import BASELINE, Pairs, read_pairs, study, systems
+from anyorder.studies.translation import BASELINE, Pairs, TranslationQuality, read_pairs, study, systems
 from toy_language import IDS, LENGTHS, toy_lm
 
 
@@ -77,3 +80,16 @@ def test_what_is_refused_before_any_work(tmp_path, options, said):
         TranslationOptions(data=tmp_path / "a.tsv", **options)
     with pytest.raises(AnyorderError, match="there is no file"):
         TranslationOptions(data=tmp_path / "none.tsv")
+
+
+def test_the_table_fits_a_terminal():
+    figure = Interval(35.7, 32.8, 38.6)
+    row = TranslationQuality(
+        "adaptive-attention", None, 5, 500, figure, figure, Interval(-11.0, -13.2, -10.1), 0.1, 1.1, 9
+    )
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(translation_table([row]))
+    assert "adaptive-attention" in shown.get()
+    assert "-13.2 to -10.1" in shown.get()
+    assert "…" not in shown.get()

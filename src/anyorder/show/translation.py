@@ -25,10 +25,11 @@ def translation_table(rows: Sequence[TranslationQuality]) -> Any:
     """For a terminal."""
     from rich.table import Table
 
-    table = Table(*HEADINGS, box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for row in rows:
-        table.add_row(*cells(row))
+    table = Table(*HEADINGS, box=None, pad_edge=False, collapse_padding=True)
+    for column in table.columns:
+        column.no_wrap = True
+    for row in rows:  # the interval below its value: side by side they would not fit 80 columns
+        table.add_row(*(cell.replace(" (", "\n").removesuffix(")") for cell in cells(row)))
     return table
 
 

@@ -17,6 +17,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "refine-repair": {"sampler": "refine", "repair": 2},
     "parallel": {"sampler": "parallel"},
     "parallel-repair": {"sampler": "parallel", "repair": 2},
+    "parallel-draw": {"sampler": "parallel", "draw": True},
     "parallel-pairs": {"sampler": "parallel", "pairs": True, "draw": True},
     "gibbs": {"sampler": "gibbs"},
     "adaptive": {"sampler": "adaptive"},
