@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,19 +40,27 @@ def translation_markdown(rows: Sequence[TranslationQuality]) -> str:
 
 
 def plot_translation(rows: Sequence[TranslationQuality], path: Path) -> None:
-    """BLEU and stutter against steps, a line for each way and number of lengths; left to right is a level line."""
+    """BLEU and stutter against steps: a marker per way, a colour per number of lengths; left to right is level."""
     figure, axes = new_figure(columns=2, width=4.0)
-    fields = (("BLEU", lambda r: r.bleu.value), ("stutter beyond the references, %", lambda r: 100 * r.stutter))
+    fields = (("BLEU", lambda r: r.bleu.value), ("% stutter beyond references", lambda r: 100 * r.stutter))
+    colours = {lengths: f"C{n}" for n, lengths in enumerate(dict.fromkeys(row.lengths for row in rows))}
+    markers = dict(zip(dict.fromkeys(row.way for row in rows), itertools.cycle("_os^vD<>PX*"), strict=False))
+    steps = sorted({row.steps for row in rows if row.steps is not None})
     for axis, (label, value) in zip(axes, fields, strict=True):
         for way, lengths in dict.fromkeys((row.way, row.lengths) for row in rows):
             mine = [row for row in rows if (row.way, row.lengths) == (way, lengths)]
-            name = f"{way}, {lengths} length{'s' * (lengths > 1)}"
+            style: dict[str, Any] = {
+                "label": f"{way}, {lengths} length{'s' * (lengths > 1)}",
+                "color": colours[lengths],
+                "lw": 1.2,
+            }
             if way == BASELINE:
-                axis.axhline(value(mine[0]), color="0.6", ls=":", label=name)
+                axis.axhline(value(mine[0]), ls=":", **style)
                 continue
             mine = [row for row in mine if row.steps is not None]
-            axis.plot([row.steps for row in mine], [value(row) for row in mine], marker="o", ms=4, lw=1.2, label=name)
+            axis.plot([row.steps for row in mine], [value(row) for row in mine], marker=markers[way], ms=4, **style)
         axis.set_xscale("log", base=2)
+        axis.set_xticks(steps, [str(step) for step in steps])
         axis.set_xlabel("steps")
         axis.set_ylabel(label)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=FONT, loc="outside lower center", ncols=3)
