@@ -146,8 +146,11 @@ def test_a_stopped_study_goes_on_with_the_next_way(command, tmp_path, monkeypatc
     assert [one for one in asked if one[2] == 2] == [("refine", 2, 2), ("refine", 4, 2)]
     after = json.loads((out / "translation.json").read_text())["rows"]
     assert after[:2] == before
-    texts = [json.loads(line)["texts"] for line in (out / "translations.jsonl").read_text().splitlines()[1:]]
+    texts = [json.loads(line)["written"]["texts"] for line in (out / "translations.jsonl").read_text().splitlines()[1:]]
     assert [len(each) for each in texts] == [2] * 4
+    settings = (out / "translations.jsonl").read_text().splitlines()[0]
+    (out / "translations.jsonl").write_text(settings + '\n{"system": "refine"}\n')
+    assert "is not a journal of translations" in command(*study, "--resume")[2]
     (out / "translations.jsonl").write_text('{"settings": {}}\n')
     assert "was begun with" in command(*study, "--resume")[2]
 

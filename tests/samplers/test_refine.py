@@ -74,7 +74,7 @@ def test_a_stuttering_draft_is_repaired(draft):
         assert text in ([1, 2, 3, 4], [0, 1, 2, 3])
 
 
-def test_a_good_draft_stays_and_costs_one_more_look():
+def test_a_good_draft_stays_and_costs_one_look_and_its_steps():
     world = shift_world()
     tokens = torch.tensor([[1, 2, 3, 4]] * 3)
     free = torch.ones_like(tokens, dtype=torch.bool)

@@ -135,7 +135,7 @@ def study(
         if written is None:
             written = _write(writer, pairs, system)
             if journal is not None:
-                journal.add({"system": system.name, **asdict(written)})
+                journal.add({"system": system.name, "written": asdict(written)})
         bleu, chrf = (scored(name, written.texts, [pairs.references]) for name in ("BLEU", "chrF"))
         if system.way == BASELINE:
             baselines[system.lengths] = bleu
@@ -171,7 +171,7 @@ def _write(writer: MaskedLM, pairs: Pairs, system: System) -> Written:
 def _known(journal: Journal) -> dict[str, Written]:
     """What the systems of an earlier run wrote."""
     try:
-        return {record.pop("system"): Written(**record) for record in map(dict, journal.records)}
+        return {record["system"]: Written(**record["written"]) for record in journal.records}
     except (KeyError, TypeError) as error:
         raise AnyorderError(f"{journal.path} is not a journal of translations: choose another --out") from error
 
