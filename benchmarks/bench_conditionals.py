@@ -1,4 +1,5 @@
-"""Conditionals at 2 positions of 128 against the full forward, and memory against the number of rows.
+"""Conditionals at 2 positions of 128 against the full forward, products by oneDNN against torch's own, and memory
+against the number of rows.
 
 python benchmarks/bench_conditionals.py [--quick] [--json]
 
@@ -16,9 +17,11 @@ from typing import Any
 import torch
 from common import Ratio, machine, parser, peak_memory, peak_memory_here, ratio, show, turns
 from torch import Tensor
+from torch.nn.functional import linear
 
 from anyorder.conditionals import ModelConditionals
 from anyorder.models.build import build
+from anyorder.models.products import _by_onednn, faster_by_onednn
 
 LENGTH, ASKED, MASK, PAD = 128, 2, 4, 0
 MINI: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 256, "layers": 8, "heads": 4, "max_length": LENGTH}
@@ -69,6 +72,20 @@ def speed(name: str, repeats: int) -> Ratio:
     return ratio(f"{name}: {ASKED} of {LENGTH} positions over the full forward", seconds["full"], seconds["asked"], 1.3)
 
 
+@torch.inference_mode()
+def products_of(rows: int, repeats: int) -> Ratio:
+    """A product of one layer in single precision; which CPUs use it, ``models/products.py`` says."""
+    x, weight = torch.randn(rows, 256), torch.randn(768, 256)
+
+    def often(way: Callable[[Tensor, Tensor], Tensor]) -> None:
+        for _ in range(50):
+            way(x, weight)
+
+    seconds = turns({"torch": lambda: often(linear), "oneDNN": lambda: often(_by_onednn)}, repeats)
+    used = "used here" if faster_by_onednn() else "not used here"
+    return ratio(f"{rows} rows of 256 by 768 by oneDNN over torch's own ({used})", seconds["torch"], seconds["oneDNN"])
+
+
 def memory(repeats: int = 3) -> Ratio:
     """Several pairs of processes: what the allocator keeps varies by some 5 % from one to the next."""
     name = next(iter(MODELS))
@@ -92,6 +109,7 @@ def main() -> None:
     for name in names:
         ratios.append(speed(name, 3 if arguments.quick else arguments.repeats))
         print(ratios[-1], file=sys.stderr)
+    ratios += [products_of(rows, 3 if arguments.quick else arguments.repeats) for rows in (16, 2048)]
     ratios.append(memory())
     show(ratios, machine(), arguments.json)
 

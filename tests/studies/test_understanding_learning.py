@@ -19,7 +19,7 @@ from anyorder.studies.understanding.learning import Learned, learn, read_job
 from anyorder.studies.understanding.multi_task import learn_together, load_shared
 from anyorder.studies.understanding.spans import Spans, best_span
 from anyorder.studies.understanding.squad_files import Question, Questions
-from anyorder.studies.understanding.training import Collator, answers
+from anyorder.studies.understanding.training import Collator, answers, fit
 from toy_tasks import glue_folder, squad_folder, toy_checkpoint
 
 
@@ -47,6 +47,24 @@ def test_a_separable_task_is_learnt_to_100_percent(learned: dict[str, Learned]) 
     (row,) = learned["sst2"].metrics
     assert (row["metric"], row["value"], row["low"], row["high"]) == ("accuracy", 100, 100, 100)
     assert (row["baseline"], row["examples"], row["train"], row["cut"]) == (50, 24, 96, 0)
+
+
+def test_bfloat16_multiplies_in_it_and_keeps_the_weights(data: Path, bert: str) -> None:
+    said = options(data, dtype="bfloat16")
+    job = read_job("sst2", said)
+    seen: set[tuple[bool, torch.dtype]] = set()
+
+    def note(module: torch.nn.Module, given: tuple[torch.Tensor, ...], answer: torch.Tensor) -> None:
+        seen.add((torch.is_grad_enabled(), answer.dtype))
+
+    ready = job.load(bert)
+    hook = ready.model.bert.encoder.layer[0].output.dense.register_forward_hook(note)
+    fit(ready.model, ready.tokenizer, job.training_rows(ready), said, seed=0)
+    outcomes, _ = job.outcomes(ready)
+    hook.remove()
+    assert seen == {(True, torch.bfloat16), (False, torch.float32)}
+    assert {p.dtype for p in ready.model.parameters()} == {torch.float32}
+    assert outcomes[0].value("accuracy") == 100
 
 
 def test_spans_and_no_answers_are_learnt_to_100_percent(learned: dict[str, Learned]) -> None:

@@ -18,6 +18,7 @@ from anyorder.models.families import make_deterministic, make_ready, takes_paddi
 from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 from anyorder.models.pairs import token_types, typed_by
+from anyorder.models.products import faster
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -69,8 +70,9 @@ class ModelConditionals:
         self.max_length = max_length
         self.token_budget = token_budget
         make_deterministic(model)
+        self._fast = faster(model)
         self._head = head_of(model)
-        self._narrow = None if self._head is None else narrow(model)
+        self._narrow = None if self._head is None else narrow(self._fast)
         self._pads = takes_padding(model)
         self._closing = typed_by(model)
         if self._head is None:
@@ -169,21 +171,21 @@ class ModelConditionals:
         question, tokens = question.to(self.model.device), tokens.to(self.model.device)
         # Attention without a mask is faster; DeBERTa-v2 subtracts the mask from 1, which a bool does not allow.
         mask = None if mask is None or bool(mask.all()) else mask.long().to(self.model.device)
-        make_ready(self.model)
+        make_ready(self._fast)
         inputs = {"input_ids": tokens, "attention_mask": mask}
         if self._closing is not None:
             inputs["token_type_ids"] = token_types(tokens, self._closing)
         if self._narrow is not None:
             return self._narrow(**inputs, asked=question)[0]  # [U, H]
         if self._head is not None:
-            return self.model.base_model(**inputs)[0].flatten(0, 1)[question]
-        logits = self.model(**inputs).logits
+            return self._fast.base_model(**inputs)[0].flatten(0, 1)[question]
+        logits = self._fast(**inputs).logits
         # [U, V]. Perceiver answers for all the positions it has, whatever the length.
         return logits[:, : tokens.shape[1]].flatten(0, 1)[question]
 
     def _logits(self, states: Tensor) -> Tensor:
         """[U, H] -> [U, V] in float32."""
-        logits = states if self._head is None else self._head(self.model, states)
+        logits = states if self._head is None else self._head(self._fast, states)
         if logits.shape[-1] != self.vocab_size:
             raise AnyorderError(
                 f"the model reads {self.vocab_size} tokens and answers for {logits.shape[-1]}: it is no masked LM "

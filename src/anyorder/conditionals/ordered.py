@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -15,9 +15,10 @@ from anyorder.conditionals.mlm import micro_batches, refuse_long, refuse_nan
 from anyorder.conditionals.reread import read_asking_by_asking
 from anyorder.conditionals.turns import check_ask, check_asked_on_the_way, check_given, check_order, check_read
 from anyorder.errors import AnyorderError
-from anyorder.models.heads import head_of
+from anyorder.models.heads import Head, head_of
 from anyorder.models.memory import SPARE, Memory, Reader
 from anyorder.models.ordered import TRAINED, OrderedStates, turns
+from anyorder.models.products import faster
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -64,9 +65,9 @@ class ModelOrdered:
                 "train it with objective.ordered, or insist with the reading ordered-untrained"
             )
         self.model, self.mask_id, self.pad_id, self.max_length = model, mask_id, pad_id, max_length
-        self._reader, self._states = Reader(model, mask_id), OrderedStates(model, mask_id)
-        head: Any = head_of(model)
-        self._head = partial(head, model)
+        fast, head = faster(model), cast(Head, head_of(model))  # families that are read in order have one
+        self._reader, self._states = Reader(fast, mask_id), OrderedStates(fast, mask_id)
+        self._head = partial(head, fast)
         with torch.inference_mode():
             probe = torch.zeros((1, model.config.hidden_size), dtype=model.dtype, device=model.device)
             self.vocab_size: int = self._head(probe).shape[-1]

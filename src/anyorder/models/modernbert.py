@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import gelu
 from transformers.activations import GELUActivation
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.modernbert.modeling_modernbert import eager_attention_forward
 
-from anyorder.models.turned import ROWS, is_bare
+from anyorder.models.products import is_bare, linear
+from anyorder.models.turned import ROWS
 
 
 class Layer(nn.Module):

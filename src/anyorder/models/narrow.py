@@ -7,11 +7,12 @@ ModernBERT's other layers are replaced as well, by faster ones (``modernbert.py`
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
+
+from anyorder.models.products import share
 
 
 class _BertLayer(nn.Module):
@@ -59,18 +60,11 @@ def narrow(model: Any) -> nn.Module | None:
     if model.config.model_type not in _FAMILIES:
         return None
     stand_in, path = _FAMILIES[model.config.model_type]
-    backbone = here = _share(model.base_model)
+    backbone = here = share(model.base_model)
     for name in path:
-        child = _share(getattr(here, name))
+        child = share(getattr(here, name))
         here._modules[name] = child
         here = child
     last = str(len(here._modules) - 1)
     here._modules = {name: stand_in(layer, name == last) for name, layer in here._modules.items()}
     return backbone.eval()
-
-
-def _share(module: nn.Module) -> nn.Module:
-    """The same module with a list of children of its own."""
-    twin = copy.copy(module)
-    twin._modules = dict(module._modules)
-    return twin

@@ -8,10 +8,12 @@ took 1.2 to 1.6 times less (8 layers of 256, 6 of 384), of 128 rows 1.1 to 1.2, 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import nn
+
+from anyorder.models.products import is_bare
 
 ROWS = range(6, 129)  # of a pass, for which it is worth it
 PAYS = 256  # tokens to write from which it is: the copies take the time that writing about 100 tokens saves
@@ -32,8 +34,3 @@ def _turned(layer: nn.Module) -> nn.Module:
         if is_bare(module):
             module.weight = nn.Parameter(module.weight.detach().t().contiguous().t(), requires_grad=False)
     return copy
-
-
-def is_bare(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """A weight and a bias that may be taken apart: no adapter (LoRA), no quantisation, nothing loaded on demand."""
-    return type(module) is nn.Linear and "forward" not in vars(module)

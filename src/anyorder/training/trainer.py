@@ -28,6 +28,7 @@ from anyorder.models.layers import first_position
 from anyorder.models.load import usable_device
 from anyorder.models.ordered import TRAINED
 from anyorder.models.pairs import typed_by
+from anyorder.models.products import faster
 from anyorder.stats import Estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training.batches import Batch, Batches
@@ -90,7 +91,7 @@ class _Run:
             )
         default = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
         self.device = usable_device(recipe.run.device or default)
-        self.model = start.model()
+        self.model = faster(start.model())
         self.batches = Batches(
             recipe, self.tokenizer, blocks, first_position(self.model), typed_by(self.model) is not None
         )

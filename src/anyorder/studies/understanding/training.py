@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from anyorder.errors import AnyorderError
+from anyorder.models.products import faster
 from anyorder.studies.options import LearningOptions
 from anyorder.studies.understanding.batches import SimilarBatches
 
@@ -89,6 +90,8 @@ def fit(
             per_device_train_batch_size=options.batch,
             warmup_steps=max(1, round(WARMUP * options.epochs * len(batches))),
             weight_decay=DECAY,
+            bf16=options.dtype == "bfloat16",
+            use_cpu=not torch.accelerator.is_available(),  # without which the Trainer refuses bfloat16 there
             lr_scheduler_type="linear",
             seed=seed % 2**32,  # numpy's seeds, which the Trainer sets too, are no larger
             save_strategy="no",
@@ -98,7 +101,7 @@ def fit(
             remove_unused_columns=False,
         )
         trainer = _GroupedTrainer(
-            model, arguments, data_collator=Collator(tokenizer), train_dataset=list(rows), batches=batches,
+            faster(model), arguments, data_collator=Collator(tokenizer), train_dataset=list(rows), batches=batches,
             callbacks=[_Progress(report)] if report is not None else None,
         )  # fmt: skip
         trainer.remove_callback(PrinterCallback)
@@ -122,7 +125,7 @@ def answers(
 
     Rows go through the model by length. (``Trainer.predict`` would return them in the order of its batches.)
     """
-    collate, device = Collator(tokenizer), next(model.parameters()).device
+    model, collate, device = faster(model), Collator(tokenizer), next(model.parameters()).device
     by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))
     found: list[tuple[torch.Tensor, ...]] = [()] * len(rows)
     for start in range(0, len(rows), batch):
