@@ -43,7 +43,8 @@ WORLD = ["--world random", "--n 3", "--coupling 0.7", "--vocab 3 @ --world rando
 SMALL_WORLD = [f"{one} {'' if '@' in one else '@'} --masks 2" for one in WORLD]
 TUNED = "--data more.txt --finetune-steps 2"
 LEARNING = ["--data-dir corpus", "--epochs 2", "--lr 0.25", "--batch 8", "--max-length 9", "--stride 5",
-            "--train-limit 6", "--test-limit 4", "--from-dev 0.75", "--dtype bfloat16", "--seed 7"]  # fmt: skip
+            "--train-limit 6", "--test-limit 4", "--from-dev 0.75", "--device cpu", "--dtype bfloat16",
+            "--seed 7"]  # fmt: skip
 
 
 class Reached(Exception):

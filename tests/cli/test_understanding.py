@@ -69,6 +69,8 @@ def test_finetune_writes_a_checkpoint_and_says_what_it_reached(place: Path, tmp_
         (["finetune", "mrpc", "--data-dir", ".", "--out", "m"], "has no folder MRPC"),
         (["finetune", "rte", "--data-dir", "CoLA", "--out", "m"], "is a file of cola, not of rte"),
         (["finetune", "rte", "--data-dir", ".", "--model", "./none", "--out", "m"], "there is no folder"),
+        (["finetune", "rte", "--data-dir", ".", "--device", "xpu", "--out", "m"], "cannot use the device 'xpu'"),
+        (["finetune", "rte", "--data-dir", ".", "--device", "moon", "--out", "m"], "choose one of cpu, cuda"),
         (["finetune", "rte", "--data-dir", ".", "--epochs", "0", "--out", "m"], "epochs must be above 0"),
         (
             ["finetune", "rte", "--data-dir", ".", "--model", "bert", "--max-length", "8", "--out", "CoLA"],
@@ -114,7 +116,7 @@ def test_the_table_killed_and_resumed_is_the_same(place: Path, tmp_path: Path, m
     with (tmp_path / "cut" / "cells.jsonl").open("a") as file:
         file.write('{"model": "torn')
     monkeypatch.setattr(study, "learn", real)
-    resumed = json.loads(run(*arguments(place, tmp_path / "cut", "--resume", "--json")))
+    resumed = json.loads(run(*arguments(place, tmp_path / "cut", "--resume", "--json", "--device", "cpu")))
     assert resumed["rows"] == whole["rows"]
     assert (tmp_path / "cut" / "understanding.md").read_text() == (tmp_path / "whole" / "understanding.md").read_text()
 
@@ -131,6 +133,8 @@ def test_the_table_killed_and_resumed_is_the_same(place: Path, tmp_path: Path, m
     assert "difference" in shown
     with pytest.raises(AnyorderError, match="was begun with lr"):
         run(*arguments(place, tmp_path / "cut", "--resume", "--lr", 1e-3))
+    with pytest.raises(AnyorderError, match="was begun with dtype"):
+        run(*arguments(place, tmp_path / "cut", "--resume", "--dtype", "bfloat16"))
     with pytest.raises(AnyorderError, match="learnt cola, squad2 together: repeat"):
         run(*arguments(place, tmp_path / "cut", "--resume", "--tasks", "cola"))
     with pytest.raises(AnyorderError, match="give the other model another name"):

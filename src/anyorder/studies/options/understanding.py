@@ -29,6 +29,11 @@ class LearningOptions(Options):
     from_dev: float = option(
         0.6, "Share of the dev set to learn from where there is no training set (qnli, squad2).", above=0, below=1
     )
+    device: str | None = option(
+        None,
+        "Where it learns; a GPU if there is one, if absent. Among several, CUDA_VISIBLE_DEVICES chooses.",
+        choices=("cpu", "cuda", "mps", "xpu"),
+    )
     dtype: str = option(
         "float32",
         "Precision of learning's products; bfloat16, by autocast, is faster on CPUs with bfloat16 units.",

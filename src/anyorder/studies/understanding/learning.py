@@ -15,6 +15,7 @@ import torch
 from anyorder.errors import AnyorderError, choose
 from anyorder.files.disk import atomically
 from anyorder.metrics.bootstrap import bootstrap
+from anyorder.models.load import usable_device
 from anyorder.models.task_heads import WithHead
 from anyorder.stats import to_json
 from anyorder.studies.options import LearningOptions
@@ -30,6 +31,8 @@ def read_job(task: str, options: LearningOptions) -> Labels | Spans:
     choose(task, NAMES, "task")
     if find_spec("accelerate") is None:  # which transformers' Trainer asks for, after all has been read
         raise AnyorderError("fine-tuning needs accelerate: pip install 'anyorder[understand]'")
+    if options.device is not None:
+        usable_device(options.device)
     return Spans.read(options) if task == SQUAD else Labels.read(task, options)
 
 

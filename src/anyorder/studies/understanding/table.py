@@ -69,8 +69,9 @@ class Row(Record):
 
 
 def journal_settings(options: UnderstandingOptions) -> dict[str, Any]:
-    """All that decides a cell but its model, task and seed: a journal may grow by those."""
-    values = {one.name: getattr(options, one.name) for one in fields(LearningOptions)} | {"seed": options.seed}
+    """All that decides a cell but its model, task and seed: a journal may grow by those, and on any device."""
+    names = [one.name for one in fields(LearningOptions) if one.name != "device"]
+    values = {name: getattr(options, name) for name in (*names, "seed")}
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
 

@@ -91,7 +91,8 @@ def fit(
             warmup_steps=max(1, round(WARMUP * options.epochs * len(batches))),
             weight_decay=DECAY,
             bf16=options.dtype == "bfloat16",
-            use_cpu=not torch.accelerator.is_available(),  # without which the Trainer refuses bfloat16 there
+            # Without an accelerator too: the Trainer refuses bfloat16 on a CPU that was not asked for.
+            use_cpu=options.device == "cpu" or not torch.accelerator.is_available(),
             lr_scheduler_type="linear",
             seed=seed % 2**32,  # numpy's seeds, which the Trainer sets too, are no larger
             save_strategy="no",
