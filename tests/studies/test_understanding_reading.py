@@ -153,7 +153,7 @@ def test_articles_are_not_shared(tmp_path: Path) -> None:
     assert [len(part) for part in titles] == [7, 1, 3]
     assert not titles[0] & titles[1]
     assert not (titles[0] | titles[1]) & titles[2]
-    assert all(title.startswith("dev") for title in titles[2])
+    assert all(title.startswith("dev") for title in titles[1] | titles[2])  # the threshold is for the dev set's kind
     assert "50%" in data.note
     written(tmp_path, "train-v2.0.json.xz", squad(5, 4, 1))
     whole = read_questions(tmp_path, 0.5)

@@ -2,8 +2,8 @@
 
 torch gives them to MKL, which on a processor that is not Intel's keeps to AVX2. oneDNN, which torch carries for lower
 precisions, takes AVX-512 wherever it is. On an EPYC of the Zen 5 kind that is 2.2 to 2.4 times the speed from some
-hundred rows on, and equal at 4; on Intel's, and without AVX-512, the two do not differ by much. What oneDNN prepares for
-a shape takes 0.3 ms, once, and half a megabyte: 1,000 captions of all lengths scored take 150 MB more.
+hundred rows on, and equal at 4; on Intel's, and without AVX-512, the two do not differ by much. What oneDNN prepares
+for a shape takes 0.3 ms, once, and half a megabyte: 1,000 captions of all lengths scored take 150 MB more.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,25 +38,27 @@ class Questions:
 def read_questions(data_dir: Path, from_dev: float) -> Questions:
     """SQuAD 2.0 in ``data_dir``: ``train-v2.0.json`` and ``dev-v2.0.json``.
 
-    Where the whole training set is not there, a share ``from_dev`` of the dev set's articles is learnt from too.
+    Where the whole training set is not there, a share ``from_dev`` of the dev set's articles is learnt from too, and
+    the threshold is chosen on some of these: half of the dev set's questions have no answer, a third of the training
+    set's, and of a part of that any share.
     """
     dev = [question for file in find_squad(data_dir, "dev") for question in read_squad(file)]
     files = find_squad(data_dir, "train")
     train = [question for file in files for question in read_squad(file)]
     if not dev:
         raise AnyorderError(f"{data_dir} has no squad2/dev-v2.0.json (or .xz, .gz): put SQuAD 2.0's files there")
-    note = ""
-    if not any(file.name.startswith("train-v2.0.json") for file in files):
-        more, dev = split(dev, from_dev, lambda question: question.title)
-        train += more
-        note = f"no whole training set: {from_dev:.0%} of the dev set's articles too"
-    return divided(train, dev, note)
+    if any(file.name.startswith("train-v2.0.json") for file in files):
+        return divided(train, dev)
+    more, test = split(dev, from_dev, lambda question: question.title)
+    likewise = divided(more, test)
+    note = f"no whole training set: {from_dev:.0%} of the dev set's articles too"
+    return replace(likewise, train=train + likewise.train, note=note)
 
 
-def divided(train: list[Question], test: list[Question], note: str = "") -> Questions:
+def divided(train: list[Question], test: list[Question]) -> Questions:
     """Articles to learn from and those the threshold is chosen on."""
     held_out, rest = split(train, HELD_OUT, lambda question: "threshold " + question.title)
-    return Questions(rest, held_out, test, note)
+    return Questions(rest, held_out, test)
 
 
 def find_squad(data_dir: Path, part: str) -> list[Path]:
