@@ -21,7 +21,7 @@ from torch.nn.functional import linear
 
 from anyorder.conditionals import ModelConditionals
 from anyorder.models.build import build
-from anyorder.models.products import _by_onednn, faster_by_onednn
+from anyorder.models.products import by_onednn, faster_by_onednn
 
 LENGTH, ASKED, MASK, PAD = 128, 2, 4, 0
 MINI: dict[str, Any] = {"vocab_size": 8192, "hidden_size": 256, "layers": 8, "heads": 4, "max_length": LENGTH}
@@ -81,7 +81,7 @@ def products_of(rows: int, repeats: int) -> Ratio:
         for _ in range(50):
             way(x, weight)
 
-    seconds = turns({"torch": lambda: often(linear), "oneDNN": lambda: often(_by_onednn)}, repeats)
+    seconds = turns({"torch": lambda: often(linear), "oneDNN": lambda: often(by_onednn)}, repeats)
     used = "used here" if faster_by_onednn() else "not used here"
     return ratio(f"{rows} rows of 256 by 768 by oneDNN over torch's own ({used})", seconds["torch"], seconds["oneDNN"])
 

@@ -31,8 +31,8 @@ def onednn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         pytest.skip("this torch has no oneDNN")
     on(monkeypatch, True)
     seen: list[tuple[int, ...]] = []
-    by_onednn = products._by_onednn
-    monkeypatch.setattr(products, "_by_onednn", lambda x, *rest: seen.append(tuple(x.shape)) or by_onednn(x, *rest))
+    by_onednn = products.by_onednn
+    monkeypatch.setattr(products, "by_onednn", lambda x, *rest: seen.append(tuple(x.shape)) or by_onednn(x, *rest))
     return seen
 
 
@@ -80,7 +80,7 @@ def test_gradients(bias: bool, onednn: list[tuple[int, ...]], monkeypatch: pytes
         if one is not None:
             torch.testing.assert_close(one.grad.double(), other.grad, atol=1e-5, rtol=1e-5)
     assert onednn == [(2, 4, 6), (2, 4, 5), (6, 8)]
-    monkeypatch.setattr(products, "_by_onednn", functional.linear)
+    monkeypatch.setattr(products, "by_onednn", functional.linear)
     assert gradcheck(products._Linear.apply, tuple(parts))
 
 
