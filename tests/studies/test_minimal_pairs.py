@@ -42,6 +42,11 @@ def test_accuracy_is_the_share_of_strictly_higher_scores(tiny_lm: Any) -> None:
     assert accuracies(tiny_lm, [MinimalPair("a dog", "a dog", "z")], METHODS[:1])[0].accuracy == 0
 
 
+def test_a_paradigm_called_all_is_counted_once_in_the_sum(tiny_lm: Any) -> None:
+    pairs = [MinimalPair("a dog ran", "a dog", name) for name in ("all", "other")]
+    assert accuracies(tiny_lm, pairs, METHODS[:1])[-1].pairs == 2
+
+
 def test_preferences_are_antisymmetric_and_ties_undecided(tiny_lm: Any) -> None:
     for one, other in zip(
         compare(tiny_lm, *SENTENCES[:2], METHODS), compare(tiny_lm, *SENTENCES[1::-1], METHODS), strict=True

@@ -104,9 +104,8 @@ def accuracies(
         log_prob = {result.text: result.log_prob for result in scores}
         for pair in pairs:
             hit = log_prob[pair.good] > log_prob[pair.bad]
-            hits.setdefault((pair.paradigm, method.method), []).append(hit)
-            if len(paradigms) > 1:
-                hits.setdefault((ALL, method.method), []).append(hit)
+            for name in {pair.paradigm, ALL}:
+                hits.setdefault((name, method.method), []).append(hit)
     names = [*paradigms, ALL] if len(paradigms) > 1 else paradigms
     return [_accuracy(name, method.method, hits[name, method.method]) for name in names for method in methods]
 
