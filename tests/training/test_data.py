@@ -186,3 +186,5 @@ def test_bad_files(tmp_path, content, message):
 def test_missing_file(tmp_path):
     with pytest.raises(AnyorderError, match="no data file"):
         list(data.documents(tmp_path / "nothing.txt"))
+    with pytest.raises(AnyorderError, match="no data file"):  # before a tokenizer is learned from it
+        data.checksums([tmp_path / "nothing.txt"])

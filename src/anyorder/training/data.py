@@ -68,7 +68,6 @@ def split(
     path: Path, unit: str, holdout: float, column: str = "text", columns: Sequence[str] = ()
 ) -> tuple[list[Document], list[Document]]:
     """The documents of a file as (training, held out): the last ``holdout`` of them, at least one if any is asked."""
-    _check_there(path)
     every = pairs(path, columns) if columns else list(documents(path, unit, column))
     if not every:
         raise AnyorderError(f"{path} holds no text: every line of it is blank")
@@ -172,6 +171,8 @@ def _write(folder: Path, part: str, files: Sequence[Iterator[list[int]]], vocab_
 
 def checksums(files: Sequence[Path]) -> dict[str, str] | list[tuple[str, str]]:
     """Names and checksums of files; as pairs where two in different folders share a name."""
+    for path in files:
+        _check_there(path)
     sums = [(path.name, sha256(path)) for path in files]
     return dict(sums) if len(dict(sums)) == len(sums) else sums
 
@@ -193,8 +194,6 @@ def cache(
 
     Its name is a checksum of everything that decides its content, so a stale cache cannot be picked up.
     """
-    for path in files:
-        _check_there(path)
     vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
     settings = {
         "files": checksums(files),
