@@ -1,13 +1,13 @@
 """Fine-tuning speed on SST-2: our batches against transformers' Trainer with its defaults, in one run.
 
-    python benchmarks/bench_finetune.py --data-dir FOLDER
+    python benchmarks/bench_finetune.py --data-dir FOLDER [--model runs/bert/final --examples 20000]
 
-Both are the Trainer and fine-tune the same small BERT (4 layers, width 128, new weights) with the same settings on the
-same texts. The plain one draws its batches at random and pads each to its longest text, which is what the Trainer does
-if it is given a tokenizer; --padded adds a third, which pads every text to 128 tokens as run_glue.py does. Ours puts
-texts of similar length together. Whole epochs are timed by turns; the accuracy on the dev set after each one's
-training is printed beside. Without --data-dir the texts are random words with SST-2's lengths, labelled by a word in
-them.
+Both are the Trainer and fine-tune the same small BERT (4 layers, width 128, new weights, or --model) with the same
+settings on the same texts. The plain one draws its batches at random and pads each to its longest text, which is what
+the Trainer does if it is given a tokenizer; --padded adds a third, which pads every text to 128 tokens as run_glue.py
+does. Ours puts texts of similar length together. Whole epochs are timed by turns; the accuracy on the dev set after
+each one's training is printed beside. Without --data-dir the texts are random words with SST-2's lengths, labelled by a
+word in them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 import anyorder
 from anyorder.models.build import build
-from anyorder.studies.options import LearningOptions
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.learning import read_job
 from anyorder.studies.understanding.training import DECAY, WARMUP, fit
 
 SIZES = {"hidden_size": 128, "layers": 4, "heads": 2, "intermediate": 512, "max_length": 128}
 
 
-def small_bert(folder: Path) -> None:
+def small_bert(folder: Path) -> str:
     """The bundled tokenizer and a BERT with new weights."""
     tokenizer = anyorder.load().tokenizer
     ids = {"pad_id": tokenizer.pad_token_id, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     build("bert", vocab_size=len(tokenizer), **ids, **SIZES).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 def made_up(folder: Path) -> Path:
@@ -72,6 +73,7 @@ def plain(model, tokenizer, rows, options, pad_to: int | None) -> None:
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--data-dir", type=Path, help="a folder that holds SST-2/train.tsv and dev.tsv (or .xz, .gz)")
+    parser.add_argument("--model", help="a checkpoint to begin with; new weights if absent, which learn little")
     parser.add_argument("--examples", type=int, default=3200, help="training texts")
     parser.add_argument("--padded", action="store_true", help="also pad every text to 128 tokens")
     args = parser.parse_args()
@@ -80,7 +82,7 @@ def main() -> None:
     repeats = 2 if args.quick else min(args.repeats, 5)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small_bert(folder / "bert")
+        start = args.model or small_bert(folder / "bert")
         limit = 640 if args.quick else args.examples
         options = LearningOptions(
             data_dir=args.data_dir or made_up(folder), epochs=1, lr=1e-3, batch=32, train_limit=limit
@@ -90,7 +92,7 @@ def main() -> None:
 
         def run(how: str) -> None:
             torch.manual_seed(0)
-            ready = job.load(str(folder / "bert"))
+            ready = job.load(start)
             rows = job.training_rows(ready)
             if how == "ours":
                 fit(ready.model, ready.tokenizer, rows, options, seed=0)
@@ -106,7 +108,7 @@ def main() -> None:
             for how, target in (("plain Trainer", 1.3), ("padded to 128", None))
             if how in seconds
         ]
-        settings = common.machine() | {"texts": job.size, "accuracy": reached}
+        settings = common.machine() | {"texts": len(job.train), "accuracy": reached}
         settings["data"] = "SST-2" if args.data_dir else "made up"
         common.show(ratios, settings, args.json)
 

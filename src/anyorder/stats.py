@@ -6,17 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, cast
 
 Z95 = 1.959963984540054  # the 97.5 % quantile of the normal
 
 
 def to_json(value: Any) -> Any:
-    """``value`` with None for every number that is not finite: JSON has neither NaN nor infinity."""
+    """``value`` with None for every number that is not finite, and paths as texts: JSON has none of these."""
     if isinstance(value, dict):
         return {key: to_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -108,25 +111,20 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def perplexity(
-    log_probs: Sequence[float], tokens: Sequence[int], errors: Sequence[float] | None = None
-) -> tuple[float, float, float]:
+def perplexity(log_probs: Sequence[float], tokens: Sequence[int]) -> tuple[float, float, float]:
     """exp(-Σ log p / Σ tokens) over texts, with its 95 % interval.
 
     The texts are the sample: the variance is that of a ratio of two sums over them (the delta method), on the log
-    scale, where it is close to normal. ``errors`` are the texts' own standard errors where they were estimated: that
-    spread is already in the differences between texts, so only a single text needs them.
+    scale, where it is close to normal. Where the log-probabilities were estimated, their own errors are already in the
+    differences between texts.
 
     Returns:
-        The perplexity and the ends of its interval; NaN ends if a single exact text leaves nothing to compare.
+        The perplexity and the ends of its interval; NaN ends if a single text leaves nothing to compare.
     """
-    total = sum(tokens)
-    if total == 0:
+    if sum(tokens) == 0:
         return math.nan, math.nan, math.nan
     found = ratio_estimate(log_probs, tokens)
     mean, error = found.value, found.standard_error
     if found.samples > 1:
         error *= widening(float(min(found.samples - 1, 1000)))
-    elif errors is not None and errors[0] > 0:
-        error = errors[0] / total
     return math.exp(-mean), math.exp(-mean - Z95 * error), math.exp(-mean + Z95 * error)

@@ -12,7 +12,7 @@ from anyorder.show.diagnose_page import page
 from anyorder.stats import mean_estimate
 from anyorder.studies.dependence import Dependence
 from anyorder.studies.diagnose import Diagnosis, _stutter_plans, diagnose
-from anyorder.studies.options import DiagnoseOptions
+from anyorder.studies.options.generation import DiagnoseOptions
 from anyorder.tasks.generate import plan
 from running import anyorder
 

@@ -11,7 +11,9 @@ import inspect
 import re
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from types import GeneratorType
 from typing import Any
 from unittest.mock import MagicMock
@@ -23,6 +25,7 @@ from anyorder.cli import app
 from anyorder.errors import AnyorderError
 from anyorder.options import Options
 from anyorder.studies import options as study_options
+from anyorder.studies.options.likelihood import PairwiseOptions
 from anyorder.tasks import options as task_options
 from anyorder.tasks.generate import plan
 from anyorder.tasks.lm import MaskedLM
@@ -375,9 +378,10 @@ def test_what_is_printed_is_tested_by_name() -> None:
 
 
 def definitions() -> list[type[Any]]:
+    studies = [import_module(f"{study_options.__name__}.{file.name}") for file in iter_modules(study_options.__path__)]
     return [
         one
-        for module in (task_options, study_options)
+        for module in (task_options, *studies)
         for one in vars(module).values()
         if inspect.isclass(one) and issubclass(one, Options) and one is not Options
     ]
@@ -424,7 +428,7 @@ def test_what_generates_takes_the_same_options() -> None:
         (lambda: task_options.GenerateOptions(sampler="any-order", block=3), "has no --block"),
         (lambda: task_options.GenerateOptions("\ud800"), "not valid Unicode"),
         (lambda: task_options.ScoreOptions("chian"), "did you mean 'chain'"),
-        (lambda: study_options.PairwiseOptions(tail=0.5, method=("hcb",)), "ag and mlm"),
+        (lambda: PairwiseOptions(tail=0.5, method=("hcb",)), "ag and mlm"),
     ],
 )
 def test_wrong_values_are_refused_by_the_definition(make: Any, says: str) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from anyorder.conditionals import Restricted, Table, random_joint, text_only
 from anyorder.errors import AnyorderError
-from anyorder.studies.options import DiagnoseOptions
+from anyorder.studies.options.generation import DiagnoseOptions
 
 BY_POSITION = torch.tensor([[True, True, True], [True, False, True], [False, False, True]])
 

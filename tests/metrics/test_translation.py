@@ -7,7 +7,8 @@ import pytest
 import sacrebleu
 
 from anyorder.errors import AnyorderError
-from anyorder.metrics.translation import bootstrap, interval, scored
+from anyorder.metrics.bootstrap import middle
+from anyorder.metrics.translation import bootstrap, scored
 
 # The example of sacrebleu's own README.
 TEXTS = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]
@@ -43,9 +44,9 @@ def test_pairs_are_resampled_together():
     one, two, again = bootstrap([better, worse, better], 50, seed=3)
     assert (one == again).all()
     assert (one == 100).all() or one.min() > 99.9
-    found = interval(better.of() - worse.of(), one - two)
+    found = middle(better.of() - worse.of(), one - two)
     assert found.low <= found.value <= found.high
-    assert math.isnan(interval(1.0, np.array([])).low)
+    assert math.isnan(middle(1.0, np.array([])).low)
 
 
 def test_references_of_another_number_are_refused():

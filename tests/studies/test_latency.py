@@ -14,7 +14,7 @@ from anyorder.cli import app
 from anyorder.errors import AnyorderError
 from anyorder.studies.causal import load_causal
 from anyorder.studies.generation import causal_writer
-from anyorder.studies.options import LatencyOptions
+from anyorder.studies.options.generation import LatencyOptions
 from anyorder.text import vocabulary as vocabulary_module
 from anyorder.training.tokenizer import load_tokenizer
 

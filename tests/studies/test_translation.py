@@ -10,7 +10,7 @@ from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.show.translation import translation_table
 from anyorder.stats import Interval
-from anyorder.studies.options import TranslationOptions
+from anyorder.studies.options.translation import TranslationOptions
 from anyorder.studies.translation import BASELINE, Pairs, TranslationQuality, read_pairs, study, systems
 from toy_language import IDS, LENGTHS, toy_lm
 

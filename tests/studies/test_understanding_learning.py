@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from anyorder.errors import AnyorderError
-from anyorder.studies.options import LearningOptions
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.batches import SimilarBatches
 from anyorder.studies.understanding.learning import Learned, learn, read_job
 from anyorder.studies.understanding.multi_task import learn_together, load_shared

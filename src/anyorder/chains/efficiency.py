@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from anyorder.chains.family import Family, Mask, masks_of
+from anyorder.chains.family import Family, Mask, second_moment
 from anyorder.chains.transition import Array
 from anyorder.errors import AnyorderError
 from anyorder.masking.priors import Prior, count_probabilities
@@ -64,7 +65,7 @@ def weighted_masks(counts: Array) -> Iterator[tuple[Mask, float]]:
     n = len(counts) - 1
     for k, weight in enumerate(counts):
         if weight > 0:
-            for mask in masks_of(n, k):
+            for mask in combinations(range(n), k):
                 yield mask, float(weight) / math.comb(n, k)
 
 
@@ -78,8 +79,7 @@ def terms(mask: Mask, loss: str) -> list[tuple[Mask, float]]:
         return []
     if loss == "block":
         return [(mask, 1.0), ((), -1.0)]
-    k = len(mask)
-    return [(mask, 1.0), *((tuple(i for i in mask if i != t), -1.0 / k) for t in mask)]
+    return [(mask, 1.0), *((tuple(i for i in mask if i != t), -1.0 / len(mask)) for t in mask)]
 
 
 def information(family: Family, counts: Array) -> Array:
@@ -109,8 +109,7 @@ def _block_sums(family: Family, counts: Array) -> tuple[Array, Array]:
             smoother = (p[..., None] * mean).sum(axis=t, keepdims=True)
             smoother = np.divide(smoother, below[..., None], out=np.zeros_like(smoother), where=below[..., None] > 0)
             share, sums = visit((*mask, t), smoother, below)
-            change = (mean - smoother).reshape(-1, d)
-            np.add(total, share * (p.reshape(-1, 1) * change).T @ change, out=total)
+            np.add(total, share * second_moment(p, mean - smoother), out=total)
             weight, means = weight + share, means + sums
         return weight, means
 
@@ -128,25 +127,21 @@ def efficiency(family: Family, counts: Array, loss: str = "block") -> Efficiency
     Raises:
         AnyorderError: θ cannot be learned from such masks.
     """
-    d = family.size
-    p = family.p.reshape(-1, 1)
     if loss == "block":
         variance, means = _block_sums(family, counts)
         hessian = variance  # each mask's likelihood is a true conditional one: the information equality holds
         mean_gradient = means - family.features
     else:
         variance, hessian, mean_gradient = _token_sums(family, counts)
-    flat = mean_gradient.reshape(-1, d)
     bound = _inverse(family.covariance(tuple(range(family.length))), "this world's parameters are not identifiable")
     inverse = _inverse(hessian, "these masks do not identify the parameters: mask more positions")
-    averaged = inverse @ ((p * flat).T @ flat) @ inverse
+    averaged = inverse @ second_moment(family.p, mean_gradient) @ inverse
     return Efficiency(inverse @ variance @ inverse, averaged, bound)
 
 
 def _token_sums(family: Family, counts: Array) -> tuple[Array, Array, Array]:
     """Of the token loss: the variance of one mask's gradient, the Hessian, and the gradient's mean over masks."""
     d = family.size
-    p = family.p.reshape(-1, 1)
     hessian, variance = np.zeros((d, d)), np.zeros((d, d))
     mean_gradient = np.zeros(family.features.shape)
     expected: dict[Mask, Array] = {}
@@ -159,8 +154,7 @@ def _token_sums(family: Family, counts: Array) -> tuple[Array, Array, Array]:
             gradient += c * expected[a]
             share[a] = share.get(a, 0.0) + weight * c
         mean_gradient += weight * gradient
-        flat = gradient.reshape(-1, d)
-        variance += weight * (p * flat).T @ flat
+        variance += weight * second_moment(family.p, gradient)
     for a, c in share.items():
         hessian += c * family.covariance(a) if a else 0.0
     return variance, hessian, mean_gradient

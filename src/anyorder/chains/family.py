@@ -7,13 +7,11 @@ model itself, its couplings and fields as θ (written from the truth as origin).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
 from anyorder.chains.transition import Array, joint
 from anyorder.chains.worlds import World
-from anyorder.errors import AnyorderError
 
 Mask = tuple[int, ...]
 
@@ -47,8 +45,7 @@ class Family:
 
     def covariance(self, mask: Mask) -> Array:
         """[d, d] E Cov(T | x_-S)."""
-        deviation = (self.features - self.expected(mask)).reshape(-1, self.size)
-        return np.asarray((self.p.reshape(-1, 1) * deviation).T @ deviation)
+        return second_moment(self.p, self.features - self.expected(mask))
 
 
 def make_family(world: World) -> Family:
@@ -78,8 +75,7 @@ def make_family(world: World) -> Family:
     return Family(p, np.concatenate(parts, -1), tuple(names))
 
 
-def masks_of(length: int, size: int) -> list[Mask]:
-    """Every set of ``size`` positions."""
-    if not 0 <= size <= length:
-        raise AnyorderError(f"a mask of {size} in a world of {length} positions: use sizes from 1 to {length}")
-    return list(combinations(range(length), size))
+def second_moment(p: Array, x: Array) -> Array:
+    """[d, d] Σ p x xᵀ of x [..., d]."""
+    flat = x.reshape(-1, x.shape[-1])
+    return np.asarray((p.reshape(-1, 1) * flat).T @ flat)

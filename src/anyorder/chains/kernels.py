@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from scipy import sparse
+from scipy import sparse, special
 from torch import Tensor
 
 from anyorder.chains.transition import (
@@ -71,9 +71,7 @@ def single_conditionals(table: Table) -> Array:
 def mrf_law(table: Table) -> Array:
     """[V^N] ∝ ∏_t p(x_t | x_-t): the MRF joint Metropolis targets (eq 2 of Torroba Hennigen & Kim 2023)."""
     with np.errstate(divide="ignore"):
-        log_p = np.log(single_conditionals(table)).sum(0)
-    p = np.exp(log_p - log_p.max())
-    return np.asarray(p / p.sum())
+        return np.asarray(special.softmax(np.log(single_conditionals(table)).sum(0)))
 
 
 def metropolis_matrix(table: Table) -> Matrix:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg, sparse, special
 from scipy.sparse import linalg as sparse_linalg
 
 from anyorder.chains.mixing_time import mixing_time
@@ -46,12 +46,11 @@ class Mixing:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, ready for JSON: infinite is null, the law itself left out."""
-        finite = math.isfinite(self.mixing_time)
         return {
             "gap": self.gap,
             "relaxation_time": self.relaxation_time if self.gap > 0 else None,
             "poincare": self.poincare if self.poincare is not None and math.isfinite(self.poincare) else None,
-            "mixing_time": self.mixing_time if finite else None,
+            "mixing_time": self.mixing_time if math.isfinite(self.mixing_time) else None,
             "mixing_time_is_bound": self.mixing_time_is_bound,
             "reversible": self.reversible,
             "closed_classes": self.closed_classes,
@@ -135,11 +134,8 @@ def _reversible_gaps(p: Matrix, pi: Array) -> tuple[float, float]:
     if second < 1e-3:
         f = p @ (vector / root)  # one step of the chain smooths the values on rare states
         f = f - pi @ f
-        if sparse.issparse(p):
-            edges = p.tocoo()
-            form = 0.5 * float((pi[edges.row] * edges.data * (f[edges.row] - f[edges.col]) ** 2).sum())
-        else:
-            form = 0.5 * float((pi[:, None] * p * (f[:, None] - f) ** 2).sum())
+        edges = sparse.coo_matrix(p)
+        form = 0.5 * float((pi[edges.row] * edges.data * (f[edges.row] - f[edges.col]) ** 2).sum())
         second = form / float(pi @ f**2)
     return second, min(second, 1.0 + low)
 
@@ -167,6 +163,4 @@ def total_variation(p: Array, q: Array) -> float:
 
 def divergence(p: Array, q: Array) -> float:
     """KL(p ‖ q) in nats; infinite where q misses mass of p."""
-    some = p > 0
-    with np.errstate(divide="ignore"):
-        return max(0.0, float((p[some] * (np.log(p[some]) - np.log(q[some]))).sum()))
+    return max(0.0, float(special.rel_entr(p, q).sum()))

@@ -48,13 +48,10 @@ def structure(matrix: Matrix) -> Structure:
 
 
 def _period(graph: sparse.csr_matrix) -> int:
-    """gcd over edges (x, y) of level(x) + 1 - level(y), levels by breadth-first search."""
+    """gcd over edges (x, y) of level(x) + 1 - level(y), level(x) the edges from the first state to x."""
     if (graph.diagonal() > 0).any():
         return 1
-    order, parent = csgraph.breadth_first_order(graph, 0)
-    level = np.zeros(graph.shape[0], dtype=np.int64)
-    for x in order[1:]:
-        level[x] = level[parent[x]] + 1
+    level = csgraph.dijkstra(graph, indices=0, unweighted=True).astype(np.int64)
     edges = graph.tocoo()
     return int(np.gcd.reduce(np.abs(level[edges.row] + 1 - level[edges.col])))
 

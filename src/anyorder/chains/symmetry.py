@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +24,9 @@ def representatives(table: Table) -> NDArray[np.int64]:
     """
     p, n = joint(table), table.length
     index = np.arange(p.size).reshape(p.shape)
-    moves = [tuple(range(n))[::-1]]
-    for i, j in combinations(range(n), 2):
-        swap = list(range(n))
-        swap[i], swap[j] = j, i
-        moves.append(tuple(swap))
-    kept = [index.transpose(m) for m in moves if np.allclose(p.transpose(m), p, rtol=1e-10, atol=0)]
-    if np.allclose(np.flip(p), p, rtol=1e-10, atol=0):
-        kept.append(np.flip(index))
+    swaps = [partial(np.swapaxes, axis1=i, axis2=j) for i, j in combinations(range(n), 2)]
+    moves: list[Callable[[NDArray[Any]], NDArray[Any]]] = [np.transpose, *swaps, np.flip]
+    kept = [move(index) for move in moves if np.allclose(move(p), p, rtol=1e-10, atol=0)]
     if not kept:
         return np.arange(p.size)
     partners = np.concatenate([k.ravel() for k in kept])

@@ -87,17 +87,16 @@ def gibbs_matrix(table: Table, block: int, parallel: bool = False) -> Matrix:
     n = table.length
     if not 1 <= block <= n:
         raise AnyorderError(f"a block of {block} in a world of {n} positions: use sizes from 1 to {n}")
-    weight = 1.0 / comb(n, block)
-    return assemble(table, block, {s: weight * redraw(table, s, parallel) for s in combinations(range(n), block)})
+    return masked_matrix(table, np.eye(n + 1)[block], parallel)
 
 
-def masked_matrix(table: Table, counts: Array) -> Matrix:
+def masked_matrix(table: Table, counts: Array, parallel: bool = False) -> Matrix:
     """Gibbs whose mask has a size drawn from ``counts`` [N+1] and is then uniform: the chain of a masking prior."""
     n = table.length
     weights = {}
     for k in np.flatnonzero(counts):
         for s in combinations(range(n), int(k)):
-            weights[s] = counts[k] / comb(n, int(k)) * redraw(table, s, parallel=False)
+            weights[s] = counts[k] / comb(n, int(k)) * redraw(table, s, parallel)
     return assemble(table, int(np.flatnonzero(counts)[-1]), weights)
 
 

@@ -59,21 +59,9 @@ def shift_modes(length: int) -> Tensor:
 
 def shift_joint(length: int, coupling: float) -> Table:
     """p(x) ∝ Σ_m exp(coupling · #{i : x_i = mode_m,i}) over N + 1 words and two modes that differ by a shift."""
-    modes = shift_modes(length)
-    words = torch.arange(length + 1)
-    log_p = torch.full((1,), -math.inf, dtype=torch.float64)
-    for mode in modes:
-        energy = torch.zeros([1] * length, dtype=torch.float64)
-        for i in range(length):
-            match = coupling * (words == mode[i]).double()
-            energy = energy + match.view([-1 if d == i else 1 for d in range(length)])
-        log_p = torch.logaddexp(log_p, energy)
-    return Table(log_p)
-
-
-def _random(n: int, coupling: float, vocab: int, generator: torch.Generator) -> Table:
-    noise = torch.randn([vocab] * n, generator=generator, dtype=torch.float64)
-    return Table(coupling * noise)
+    match = coupling * (shift_modes(length)[..., None] == torch.arange(length + 1)).double()  # [2, N, V]
+    first, second = (torch.stack(torch.meshgrid(*mode, indexing="ij")).sum(0) for mode in match)
+    return Table(torch.logaddexp(first, second))
 
 
 def _hmm(n: int, coupling: float, vocab: int, generator: torch.Generator) -> Table:
@@ -88,7 +76,7 @@ def _hmm(n: int, coupling: float, vocab: int, generator: torch.Generator) -> Tab
 # name -> (edges among n positions, maker). Ising worlds are binary; the shift world has n + 1 words.
 _Maker = Callable[[int, float, int, torch.Generator], Table]
 _WORLDS: dict[str, tuple[Callable[[int], list[tuple[int, int]]], _Maker]] = {
-    "random": (clique_edges, _random),
+    "random": (clique_edges, lambda n, c, v, g: Table(c * torch.randn([v] * n, generator=g, dtype=torch.float64))),
     "ising-chain": (chain_edges, lambda n, c, v, g: ising(chain_edges(n), n, c)),
     "ising-grid": (grid_edges, lambda n, c, v, g: ising(grid_edges(n), n, c)),
     "ising-clique": (clique_edges, lambda n, c, v, g: ising(clique_edges(n), n, c)),

@@ -10,21 +10,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from anyorder import __version__
+from anyorder.cli.common import app
 from anyorder.errors import AnyorderError
 from anyorder.show.printable import printable
 
-app = typer.Typer(
-    name="anyorder",
-    help="Turn any masked language model into a language model.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# Each adds itself to the command line as it is imported.
 for _part in (
     "certify", "compare", "compatibility", "diagnose", "evaluate", "fill", "finetune", "generate", "joint", "lab",
     "lm_eval", "score", "serve", "train", "translate",
 ):  # fmt: skip
-    import_module(f"anyorder.cli.{_part}").register(app)
+    import_module(f"anyorder.cli.{_part}")
 
 # What click says of a command line that it cannot read; newer versions of typer carry a click of their own.
 _Usage: Any = typer.BadParameter.__base__

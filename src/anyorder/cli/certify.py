@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
 
-from anyorder.cli.common import JsonOption, PlotOption, command, print_json, progress
+from anyorder.cli.common import JsonOption, PlotOption, command, print_json, progress, show
 from anyorder.show.figure import check_plot_path
-from anyorder.studies.options import CertifyOptions
+from anyorder.studies.options.exact import CertifyOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.certify import Verdict
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
 NO_CLAIM = "shown only"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog="Example: anyorder certify --sampler gibbs --sampler parallel --plot certify.png")(certify)
-
-
+@command("anyorder certify --sampler gibbs --sampler parallel --plot certify.png")
 def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """Certify the samplers: total variation to exact joints, beside the floor, that of as many exact draws.
 
@@ -33,16 +30,14 @@ def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption =
 
     chosen = tuple(dict.fromkeys(options.sampler or SAMPLERS))
     verdicts: list[Verdict] = []
-    interrupted = False
-    with progress(quiet=json) as bar:
+    finished = False
+    with progress(quiet=json) as bar, suppress(KeyboardInterrupt):  # what is finished is shown all the same
         task = bar.add_task("certifying", total=WORLDS * len(chosen))
-        try:
-            for verdict in study(chosen, draws=options.draws, repeats=options.repeats, seed=options.seed):
-                verdicts.append(verdict)
-                studies = {(v.world, v.sampler.split(",")[0]) for v in verdicts}
-                bar.update(task, completed=len(studies), description=f"{verdict.world}: {verdict.sampler}")
-        except KeyboardInterrupt:
-            interrupted = True  # what is finished is shown all the same
+        for verdict in study(chosen, draws=options.draws, repeats=options.repeats, seed=options.seed):
+            verdicts.append(verdict)
+            studies = {(v.world, v.sampler.split(",")[0]) for v in verdicts}
+            bar.update(task, completed=len(studies), description=f"{verdict.world}: {verdict.sampler}")
+        finished = True
     if json:
         print_json([verdict.to_dict() for verdict in verdicts])
     else:
@@ -51,7 +46,7 @@ def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption =
         from anyorder.show.certify_plot import plot as draw
 
         draw(verdicts, plot)
-    if interrupted:
+    if not finished:
         raise KeyboardInterrupt
     if not all(verdict.ok for verdict in verdicts):
         raise typer.Exit(1)
@@ -59,7 +54,6 @@ def certify(options: CertifyOptions, plot: PlotOption = None, json: JsonOption =
 
 def _show(verdicts: list[Verdict]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("sampler", box=box.SIMPLE, title="Total variation to the truth, and the floor of as many exact draws")
@@ -79,10 +73,9 @@ def _show(verdicts: list[Verdict]) -> None:
                 table.add_row(f"  [dim]the {v.target} itself[/]", "", f"[dim]{v.target_tv:.4f}[/]")
             for rival, tv in (v.against or {}).items():
                 table.add_row(f"  [dim]{rival}[/]", f"[dim]{v.passes:.0f}[/]", f"[dim]{tv:.4f}[/]")
-    console = Console()
-    console.print(table)
-    console.print(
+    show(
+        table,
         "excess: TV above the floor, in standard errors. Exact samplers must stay under 3 (Metropolis to the MRF joint "
         "it targets), parallel ones must not be worse than in one step, adaptive ones not worse than uniform blocks of "
-        "equal cost, and better than those in parallel, on the strongly coupled tables.  -: shown, nothing claimed."
+        "equal cost, and better than those in parallel, on the strongly coupled tables.  -: shown, nothing claimed.",
     )

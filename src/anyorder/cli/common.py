@@ -16,12 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 import typer
 
 from anyorder.options import Options, check_text, option
+from anyorder.stats import to_json
 from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from anyorder.tasks.lm import MaskedLM
+
+app = typer.Typer(
+    name="anyorder",
+    help="Turn any masked language model into a language model.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -53,14 +62,15 @@ def load_model(options: ModelOptions, quick: bool = False) -> MaskedLM:
         return anyorder.load(options.model, **options.keywords)
 
 
-def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+def command(example: str, group: typer.Typer = app) -> Callable[[F], F]:
     """Register a function as a command; each of its parameters that is a dataclass of options becomes these options.
 
-    The function gets the dataclass itself, so that there is nothing it could forget to pass on.
+    The function gets the dataclass itself, so that there is nothing it could forget to pass on. Its help ends with
+    ``example``.
     """
 
     def decorate(function: F) -> F:
-        app.command(name, **settings)(flat(function))
+        group.command(epilog=f"Example: {example}")(flat(function))
         return function
 
     return decorate
@@ -119,9 +129,26 @@ def _value(given: Any, field: Field[Any]) -> Any:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    from anyorder.stats import to_json
+    print(_json_text(value))
 
-    print(json.dumps(to_json(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+def write_up(folder: Path, name: str, result: Any, markdown: str) -> None:
+    """A result in a folder, as ``name``.json and ``name``.md."""
+    (folder / f"{name}.json").write_text(_json_text(result) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text(markdown + "\n", encoding="utf-8")
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(to_json(value), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def show(*parts: Any) -> None:
+    """Tables and sentences on stdout, as rich sets them."""
+    from rich.console import Console
+
+    console = Console()
+    for part in parts:
+        console.print(part)
 
 
 def said_of(special_tokens: bool) -> str:
@@ -142,6 +169,18 @@ def notes() -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(one.message) for one in caught if one.category is UserWarning):
         note(message)
+
+
+def bars(progress: Progress) -> Callable[[str, int, int], None]:
+    """A callback (what, done, of how many) that gives each ``what`` a bar, as long as it is under way."""
+    tasks: dict[str, Any] = {}
+
+    def report(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = progress.add_task(what, total=total)
+        progress.update(tasks[what], completed=done, visible=done < total)
+
+    return report
 
 
 @contextmanager

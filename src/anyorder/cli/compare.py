@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, bars, command, load_model, print_json, progress, show
 from anyorder.errors import AnyorderError, count
 from anyorder.show.printable import printable, table
-from anyorder.studies.options import CompareOptions
+from anyorder.studies.options.likelihood import CompareOptions
 from anyorder.tasks.options import ScoreOptions
 
 METHODS = ("pll", "pll-word", "chain", "bound")
-_EXAMPLE = (
-    "Example: anyorder compare 'The cats sleep.' 'The cats sleeps.'   or   anyorder compare --data blimp/*.jsonl.xz"
-)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog=_EXAMPLE)(compare)
-
-
+@command("anyorder compare 'The cats sleep.' 'The cats sleeps.'   or   anyorder compare --data blimp/*.jsonl.xz")
 def compare(
     options: CompareOptions,
     model: ModelOptions,
@@ -54,7 +47,6 @@ def compare(
 
 
 def _two(a: str, b: str, methods: list[ScoreOptions], model: ModelOptions, json: bool) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from anyorder.studies.minimal_pairs import compare as compare_two
@@ -69,23 +61,18 @@ def _two(a: str, b: str, methods: list[ScoreOptions], model: ModelOptions, json:
         error = f" ± {row.standard_error:.2f}" if row.standard_error else ""
         cells = (f"{row.log_prob_a:.2f}", f"{row.log_prob_b:.2f}", f"{row.difference:+.2f}{error}")
         shown.add_row(row.method, Text({"a": "A", "b": "B"}.get(row.prefers, row.prefers)), *cells)
-    Console().print(shown)
+    show(shown)
 
 
 def _files(
     files: list[str], methods: list[ScoreOptions], options: CompareOptions, model: ModelOptions, json: bool
 ) -> None:
-    from rich.console import Console
-
     from anyorder.studies.minimal_pairs import accuracies, read_pairs
 
     pairs = [pair for path in files for pair in read_pairs(path, options.limit)]
     lm = load_model(model)
     with progress() as bar:
-        tasks: dict[str, Any] = {m.method: bar.add_task(m.method, total=None) for m in methods}
-        rows = accuracies(
-            lm, pairs, methods, lambda name, done, total: bar.update(tasks[name], completed=done, total=total)
-        )
+        rows = accuracies(lm, pairs, methods, bars(bar))
     if json:
         settings = {
             "model": lm.name,
@@ -101,4 +88,4 @@ def _files(
     for row in rows:
         name, last = "" if row.paradigm == last else row.paradigm, row.paradigm
         shown.add_row(name, row.method, str(row.pairs), f"{row.accuracy:.3f}", f"{row.low:.3f} to {row.high:.3f}")
-    Console().print(shown)
+    show(shown)

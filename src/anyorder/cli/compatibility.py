@@ -7,16 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress, said_of
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress, said_of, show
 from anyorder.show.printable import printable, table
-from anyorder.studies.options import CompatibilityOptions
+from anyorder.studies.options.likelihood import CompatibilityOptions
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog='Example: anyorder compatibility "The old man opened the door ." --top 20')(compatibility)
-
-
+@command('anyorder compatibility "The old man opened the door ." --top 20')
 def compatibility(
     source: Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file with one text per line.")],
     options: CompatibilityOptions,
@@ -34,13 +30,8 @@ def compatibility(
 
     pairs = chosen_pairs(lm, source, options.scheme, options.examples, options.seed)
     with progress(quiet=json) as bar:
-        rows = list(
-            bar.track(
-                compatibilities(lm, pairs, options.top, special_tokens=options.special_tokens),
-                total=len(pairs),
-                description="pairs",
-            )
-        )
+        each = compatibilities(lm, pairs, options.top, special_tokens=options.special_tokens)
+        rows = list(bar.track(each, total=len(pairs), description="pairs"))
     summary = summary_of(rows)
     settings = {"model": lm.name, "source": source, **asdict(options), "pairs": len(rows)}
     if json:
@@ -51,7 +42,6 @@ def compatibility(
 
 
 def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     shown = table(("pair", "worst rectangle"), ("mean δ", "median", "max", "residual", "expected"))
@@ -64,11 +54,10 @@ def _print(rows: list[dict[str, Any]], summary: dict[str, float]) -> None:
             f"{row['residual']:.4f}",
             f"{row['expected_residual']:.4f}",
         )
-    console = Console()
-    console.print(shown)
     consistent = summary["max"] < 1e-3
     verdict = "consistent with a joint in every rectangle" if consistent else "not those of any joint"
-    console.print(
+    show(
+        shown,
         f"These conditionals are {verdict}: cross-ratios differ by {summary['mean']:.3f} nats on average and "
-        f"{summary['max']:.3f} at most; the nearest joint is {summary['residual']:.4f} nats away."
+        f"{summary['max']:.3f} at most; the nearest joint is {summary['residual']:.4f} nats away.",
     )

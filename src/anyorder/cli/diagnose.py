@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import (
-    JsonOption,
-    ModelOptions,
-    OverwriteOption,
-    command,
-    load_model,
-    print_json,
-    progress,
-)
+from anyorder.cli.common import JsonOption, ModelOptions, OverwriteOption, command, load_model, print_json, progress
 from anyorder.errors import AnyorderError, count
 from anyorder.files.disk import check_output
 from anyorder.show.figure import check_plot_path
-from anyorder.studies.options import DiagnoseOptions
+from anyorder.studies.options.generation import DiagnoseOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.diagnose import Diagnosis
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog="Example: anyorder diagnose --data sentences.txt --out report.html")(diagnose)
-
-
+@command("anyorder diagnose --data sentences.txt --out report.html")
 def diagnose(
     options: DiagnoseOptions,
     model: ModelOptions,
@@ -65,18 +54,16 @@ def diagnose(
         raise AnyorderError(f"{data} holds no text: give a file with one text per line")
     lm = load_model(replace(model, model=name or model.model))
     found: Diagnosis | None = None
-    interrupted = False
-    with progress(quiet=json) as bar:
+    finished = False
+    with progress(quiet=json) as bar, suppress(KeyboardInterrupt):  # what is finished is reported all the same
         task = bar.add_task("starting", total=100)
-        try:
-            for what, share, so_far in study(lm, lines, options):
-                found = so_far
-                bar.update(task, completed=round(100 * share), description=what)
-        except KeyboardInterrupt:
-            interrupted = True  # what is finished is reported all the same
+        for what, share, so_far in study(lm, lines, options):
+            found = so_far
+            bar.update(task, completed=round(100 * share), description=what)
+        finished = True
     if found is not None:
         _report(found, out, json)
-    if interrupted:
+    if not finished:
         raise KeyboardInterrupt
 
 

@@ -6,24 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress
+from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json, progress, show
+from anyorder.cli.evaluate import evaluate_app
 from anyorder.show.printable import table as new_table
-from anyorder.studies.options import CharactersOptions
-
-_EPILOG = "Example: anyorder evaluate characters --data texts.txt --limit 200 --json"
+from anyorder.studies.options.likelihood import CharactersOptions
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="characters", epilog=_EPILOG)(evaluate_characters)
-
-
-def evaluate_characters(options: CharactersOptions, model: ModelOptions, json: JsonOption = False) -> None:
+@command("anyorder evaluate characters --data texts.txt --limit 200 --json", evaluate_app)
+def characters(options: CharactersOptions, model: ModelOptions, json: JsonOption = False) -> None:
     """The any-order bound on held-out texts in nats per character, with 95 % intervals over texts."""
-    from rich.console import Console
-
     from anyorder.studies.characters import paragraphs, per_character
 
     files = [(path, None) for path in options.data] + [(path, options.share) for path in options.held_out]
@@ -39,14 +30,11 @@ def evaluate_characters(options: CharactersOptions, model: ModelOptions, json: J
 
             rows.append(per_character(lm, name, texts, options.samples, options.seed, report))
     if json:
-        settings = {"model": lm.name, **asdict(options)}
-        for name in ("data", "held_out"):
-            settings[name] = [str(path) for path in settings[name]]
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
+        print_json({"rows": [row.to_dict() for row in rows], "settings": {"model": lm.name, **asdict(options)}})
         return
     shown = new_table(("texts of",), ("texts", "nats per character", "95 %", "per token"))
     for row in rows:
         interval = f"{row.low:.3f} to {row.high:.3f}"
         cells = (str(row.texts), f"{row.nats_per_character:.3f}", interval, f"{row.nats_per_token:.3f}")
         shown.add_row(Path(row.name).name, *cells)
-    Console().print(shown)
+    show(shown)

@@ -6,19 +6,14 @@ from typing import Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, PlotOption, command, print_json
-from anyorder.cli.evaluate_perplexity import named_models
+from anyorder.cli.common import JsonOption, PlotOption, command, print_json, show
+from anyorder.cli.evaluate import evaluate_app, named_models
+from anyorder.show.curves import curves_table, plot_curves
 from anyorder.show.figure import check_plot_path
 
-_EPILOG = "Example: anyorder evaluate curves bert=runs/bert u-pmlm-a=runs/u-pmlm-a gpt=runs/gpt --plot curves.png"
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="curves", epilog=_EPILOG)(evaluate_curves)
-
-
-def evaluate_curves(
+@command("anyorder evaluate curves bert=runs/bert u-pmlm-a=runs/u-pmlm-a gpt=runs/gpt --plot curves.png", evaluate_app)
+def curves(
     runs: Annotated[list[str], typer.Argument(help="name=folder of a training run, finished or not; one or more.")],
     plot: PlotOption = None,
     json: JsonOption = False,
@@ -33,14 +28,8 @@ def evaluate_curves(
     check_plot_path(plot)
     readings = [reading for name, folder in named_models(runs).items() for reading in read_curve(name, folder)]
     if plot is not None:
-        from anyorder.show.curves import plot_curves
-
         plot_curves(readings, plot)
     if json:
         print_json({"rows": [reading.to_dict() for reading in readings]})
-        return
-    from rich.console import Console
-
-    from anyorder.show.curves import curves_table
-
-    Console().print(curves_table(readings))
+    else:
+        show(curves_table(readings))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,19 +18,20 @@ from anyorder.cli.common import (
     load_model,
     print_json,
     progress,
+    show,
+    write_up,
 )
+from anyorder.cli.evaluate import evaluate_app
 from anyorder.errors import AnyorderError, choose
 from anyorder.files.disk import check_output
-from anyorder.stats import to_json
-from anyorder.studies.options import GenerationOptions
+from anyorder.show.generation import generation_markdown, generation_table, plot_generation
+from anyorder.studies.options.generation import GenerationOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.generation import GenerationQuality
 
 
-_EPILOG = "Example: anyorder evaluate generation --judge gpt2 --corpus books.txt.xz --texts 64 --out docs/results"
-
-
+@command("anyorder evaluate generation --judge gpt2 --corpus books.txt.xz --texts 64 --out docs/results", evaluate_app)
 def generation(
     options: GenerationOptions,
     model: ModelOptions,
@@ -40,7 +41,8 @@ def generation(
 ) -> None:
     """Quality and time of few-step samplers against their number of steps, beside any-order and real text."""
     numbers = options.numbers
-    names = [choose(name, ("parallel", "pairs", "refine", "gibbs"), "sampler") for name in options.names]
+    possible = ("parallel", "pairs", "refine", "gibbs")
+    names = [choose(name.strip(), possible, "sampler") for name in options.samplers.split(",")]
     if out is not None:
         if not out.parent.is_dir():
             raise AnyorderError(f"no folder {out.parent} to write into: create it first")
@@ -67,47 +69,27 @@ def generation(
     settings = {"model": lm.name, **asdict(options), "steps": numbers, "samplers": names, "schedules": schedules}
     settings["corpus"] = None if corpus is None else corpus.name
     rows: list[GenerationQuality] = []
-    interrupted = False
-    with progress() as bar:
+    finished = False
+    with progress() as bar, suppress(KeyboardInterrupt):
         task = bar.add_task("starting", total=len(writers) + (real is not None))
-        try:
-            for row in study(
-                writers,
-                texts=options.texts,
-                judge=critic,
-                real=real,
-                progress=lambda what: bar.update(task, description=what),
-            ):
-                rows.append(row)
-                bar.advance(task)
-        except KeyboardInterrupt:
-            interrupted = True
+        for row in study(
+            writers,
+            texts=options.texts,
+            judge=critic,
+            real=real,
+            progress=lambda what: bar.update(task, description=what),
+        ):
+            rows.append(row)
+            bar.advance(task)
+        finished = True
     result = {"rows": [row.to_dict() for row in rows], "settings": settings}
     if out is not None and rows:
-        _write(out, rows, result)
+        write_up(out, "generation", result, generation_markdown(rows))
+        plot_generation(rows, out / "generation.png")
     if as_json:
         print_json(result)
     else:
-        from rich.console import Console
-
-        from anyorder.show.generation import generation_table
-
-        Console().print(generation_table(rows))
-    if interrupted:
+        show(generation_table(rows))
+    if not finished:
         print(f"anyorder: interrupted, {len(rows)} rows finished", file=sys.stderr)
         raise typer.Exit(130)
-
-
-def _write(out: Path, rows: list[GenerationQuality], result: dict[str, Any]) -> None:
-    from anyorder.show.generation import generation_markdown, plot_generation
-
-    (out / "generation.json").write_text(
-        json.dumps(to_json(result), indent=2, allow_nan=False) + "\n", encoding="utf-8"
-    )
-    (out / "generation.md").write_text(generation_markdown(rows) + "\n", encoding="utf-8")
-    plot_generation(rows, out / "generation.png")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the evaluate group."""
-    command(app, "generation", epilog=_EPILOG)(generation)

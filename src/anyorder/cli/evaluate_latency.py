@@ -8,21 +8,16 @@ from typing import Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, command, print_json, progress
-from anyorder.cli.evaluate_perplexity import named_models
+from anyorder.cli.common import JsonOption, command, print_json, progress, show
+from anyorder.cli.evaluate import evaluate_app, named_models
 from anyorder.errors import AnyorderError
-from anyorder.studies.options import LatencyOptions
+from anyorder.show.generation import generation_table
+from anyorder.studies.options.generation import LatencyOptions
 from anyorder.tasks.options import LoadOptions
 
-_EPILOG = "Example: anyorder evaluate latency --models gpt=runs/gpt/final u-pmlm-a=runs/u-pmlm-a/final"
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="latency", epilog=_EPILOG)(evaluate_latency)
-
-
-def evaluate_latency(
+@command("anyorder evaluate latency --models gpt=runs/gpt/final u-pmlm-a=runs/u-pmlm-a/final", evaluate_app)
+def latency(
     options: LatencyOptions,
     load: LoadOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
@@ -65,26 +60,12 @@ def evaluate_latency(
 
     with progress() as bar:
         task = bar.add_task("starting", total=None)
+        judge = load_judge(judges[0], load)
         rows = list(
-            study(
-                writers(),
-                texts=options.texts,
-                judge=load_judge(judges[0], load),
-                progress=lambda what: bar.update(task, description=what),
-            )
+            study(writers(), texts=options.texts, judge=judge, progress=lambda what: bar.update(task, description=what))
         )
-    settings = {
-        **asdict(options),
-        "dtype": load.dtype,
-        "models": {name: str(path) for name, path in chosen.items()},
-        "judge": str(judges[0]),
-        "threads": torch.get_num_threads(),
-    }
+    about = {"dtype": load.dtype, "models": chosen, "judge": judges[0], "threads": torch.get_num_threads()}
     if json:
-        print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
-        return
-    from rich.console import Console
-
-    from anyorder.show.generation import generation_table
-
-    Console().print(generation_table(rows))
+        print_json({"rows": [row.to_dict() for row in rows], "settings": {**asdict(options), **about}})
+    else:
+        show(generation_table(rows))

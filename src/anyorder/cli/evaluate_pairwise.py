@@ -19,24 +19,22 @@ from anyorder.cli.common import (
     load_model,
     print_json,
     progress,
+    show,
 )
+from anyorder.cli.evaluate import evaluate_app
 from anyorder.errors import AnyorderError, count
 from anyorder.show.figure import check_plot_path
 from anyorder.show.printable import table as new_table
-from anyorder.studies.options import PairwiseOptions
+from anyorder.studies.options.likelihood import PairwiseOptions
 
 if TYPE_CHECKING:
     from anyorder.metrics.pairwise import PairwiseRow
 
-_EPILOG = "Example: anyorder evaluate pairwise --data sentences.test.txt.xz --scheme contiguous --examples 200 --resume"
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="pairwise", epilog=_EPILOG)(evaluate_pairwise)
-
-
-def evaluate_pairwise(
+@command(
+    "anyorder evaluate pairwise --data sentences.test.txt.xz --scheme contiguous --examples 200 --resume", evaluate_app
+)
+def pairwise(
     data: Annotated[str, typer.Option(help="One text per line; plain, .gz or .xz.")],
     options: PairwiseOptions,
     model: ModelOptions,
@@ -64,8 +62,7 @@ def evaluate_pairwise(
         raise AnyorderError(f"{path} exists: go on with --resume, replace it with --overwrite, or choose another --out")
     from anyorder.tasks.syntax import load_parser, syntactic
 
-    syntax = options.distance == "syntactic"
-    parse = load_parser(options.parser or "en_core_web_sm") if syntax else None
+    parse = load_parser(options.parser or "en_core_web_sm") if options.distance == "syntactic" else None
     lm = load_model(model)
     from anyorder.files.disk import only_writer
     from anyorder.files.journal import Journal
@@ -74,20 +71,20 @@ def evaluate_pairwise(
     from anyorder.tasks.pairs import draw_examples
 
     vocab_size = lm.conditionals.vocab_size
+    tokens = min(support or vocab_size, vocab_size)  # of each position
     if size > 2:
         from anyorder.joints.many import check_size
 
-        check_size(min(support or vocab_size, vocab_size), size)
+        check_size(tokens, size)
     drawn = draw_examples(lm, data, scheme, options.examples, options.seed, size, options.each)
-    about = {"model": lm.name, "dtype": model.dtype, "vocab_size": vocab_size, "data": data}
-    settings: dict[str, Any] = {**about, **asdict(options)}
-    settings["methods"] = methods
+    settings: dict[str, Any] = {"model": lm.name, "dtype": model.dtype, "vocab_size": vocab_size, "data": data}
+    settings |= asdict(options) | {"methods": methods}
     # The number of examples may grow when a run is continued; how its distances are counted does not matter to it.
     for name in ("method", "examples", "distance", "parser"):
         del settings[name]
     with only_writer(path), progress(quiet=json) as bar:
         journal = Journal(path, settings, resume=resume, overwrite=overwrite)
-        rows_each = size * min(support or vocab_size, vocab_size) ** (size - 1)
+        rows_each = size * tokens ** (size - 1)
         done = min(len(journal.records), len(drawn.examples))
         task = bar.add_task("passes", total=rows_each * len(drawn.examples), completed=rows_each * done)
         records = run(
@@ -125,8 +122,6 @@ def evaluate_pairwise(
 
 
 def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
-    from rich.console import Console
-
     title = f"{settings['scheme']}, {settings['size']} tokens, {count(settings['examples'], 'example')}"
     if settings["examples"] > 1:  # one alone has none
         title += " (95 % intervals)"
@@ -138,12 +133,9 @@ def _print(rows: list[PairwiseRow], settings: dict[str, Any]) -> None:
         cells = [cell if x.low == x.low else _short(x.value) for x, cell in zip(found, cells, strict=True)]
         known = [cell if x.value == x.value else "not\nmeasured" for x, cell in zip(found, cells, strict=True)]
         shown.add_row(row.method, *known)
-    console = Console()
-    console.print(shown)
+    show(shown)
     if any(row.method == "hcb" for row in rows):
-        console.print(
-            "hcb keeps the model's conditional of the first token given the others; it depends on their order"
-        )
+        show("hcb keeps the model's conditional of the first token given the others; it depends on their order")
     skipped = ", ".join(f"{n} {why}" for why, n in settings["skipped"].items() if n)
     if skipped:
         print(f"lines left out: {skipped}")

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, command, print_json, progress
-from anyorder.errors import AnyorderError
+from anyorder.cli.common import JsonOption, bars, command, print_json, progress, show
+from anyorder.cli.evaluate import evaluate_app, named_models
 from anyorder.show.printable import table as new_table
-from anyorder.studies.options import PerplexityOptions
+from anyorder.studies.options.likelihood import PerplexityOptions
 from anyorder.tasks.options import LoadOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.perplexity import Perplexity
 
-_EPILOG = (
-    "Example: anyorder evaluate perplexity --models bert=runs/bert/final gpt=runs/gpt/final --data wiki.train.raw.xz "
-    "--test wiki.test.raw.xz --finetune-steps 300"
+
+@command(
+    "anyorder evaluate perplexity --models bert=runs/bert/final gpt=runs/gpt/final --data wiki.train.raw.xz "
+    "--test wiki.test.raw.xz --finetune-steps 300",
+    evaluate_app,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="perplexity", epilog=_EPILOG)(evaluate_perplexity)
-
-
-def named_models(given: list[str]) -> dict[str, Path]:
-    """``name=folder`` arguments; a bare folder is named after itself, and no argument is the bundled model."""
-    if not given:
-        from anyorder.models.load import BUNDLED, BUNDLED_NAME
-
-        return {BUNDLED_NAME: BUNDLED}
-    models = {}
-    for value in given:
-        name, equals, path = value.partition("=")
-        models[name if equals else Path(value).name] = Path(path if equals else value)
-    if len(models) < len(given):
-        raise AnyorderError(
-            "each model needs a name of its own: write --models bert=runs/bert/final gpt=runs/gpt/final"
-        )
-    return models
-
-
-def evaluate_perplexity(
+def perplexity(
     options: PerplexityOptions,
     load: LoadOptions,
     more: Annotated[list[str] | None, typer.Argument(help="Further models.", show_default=False)] = None,
@@ -81,12 +60,6 @@ def evaluate_perplexity(
                     quiet=json,
                 )
             with progress() as bar:
-                tasks: dict[str, Any] = {}
-
-                def report(what: str, done: int, total: int, bar: Any = bar, tasks: dict[str, Any] = tasks) -> None:
-                    task = tasks[what] if what in tasks else tasks.setdefault(what, bar.add_task(what, total=total))
-                    bar.update(task, completed=done)
-
                 rows += evaluate(
                     name,
                     ready,
@@ -99,15 +72,10 @@ def evaluate_perplexity(
                     limit=options.limit,
                     seed=options.seed,
                     load=load,
-                    progress=report,
+                    progress=bars(bar),
                 )
         about.append(_about(name, path))
-    settings = asdict(options) | {
-        "dtype": load.dtype,
-        "models": about,
-        "data": [str(f) for f in options.data],
-        "test": str(options.test),
-    }
+    settings = asdict(options) | {"dtype": load.dtype, "models": about}
     del settings["work"]
     if json:
         print_json({"rows": [row.to_dict() for row in rows], "settings": settings})
@@ -125,11 +93,7 @@ def _about(name: str, path: Path) -> dict[str, Any]:
     for file in path.glob("*.safetensors"):
         with safe_open(file, "pt") as tensors:
             for key in tensors.keys():  # noqa: SIM118 - not a mapping
-                shape = tensors.get_slice(key).get_shape()
-                count = 1
-                for n in shape:
-                    count *= n
-                size += count
+                size += math.prod(tensors.get_slice(key).get_shape())
     recipe = pretraining_recipe(path)
     seen = recipe.optim.steps * recipe.optim.batch * recipe.data.length if recipe else None
     objective = f"{recipe.objective.name} {recipe.objective.prior}" if recipe else None
@@ -137,8 +101,6 @@ def _about(name: str, path: Path) -> dict[str, Any]:
 
 
 def _print(rows: list[Perplexity]) -> None:
-    from rich.console import Console
-
     # A column that says the same of all rows only takes room from the others.
     paddings = any(r.padding != "masked" for r in rows)
     shown = new_table(("model", "order", "method", *["padding"] * paddings), ("PPL", "95 %", "texts", "s"))
@@ -147,4 +109,4 @@ def _print(rows: list[Perplexity]) -> None:
         interval = "one text: none" if r.low != r.low else f"{r.low:.2f} to {r.high:.2f}"
         value = (f"{r.perplexity:.2f}", interval, str(r.texts), f"{r.seconds:.1f}")
         shown.add_row(r.model, r.order, r.method, *padding, *value)
-    Console().print(shown)
+    show(shown)

@@ -17,22 +17,18 @@ from anyorder.cli.common import (
     load_model,
     print_json,
     progress,
+    show,
 )
+from anyorder.cli.evaluate import evaluate_app
 from anyorder.files.disk import check_output
 from anyorder.show.figure import check_plot_path
-from anyorder.studies.options import ScheduleOptions
+from anyorder.studies.options.generation import ScheduleOptions
 
-_EPILOG = (
-    "Example: anyorder evaluate schedule --model runs/mini/final --data texts.txt --out runs/mini/final/curve.json"
+
+@command(
+    "anyorder evaluate schedule --model runs/mini/final --data texts.txt --out runs/mini/final/curve.json", evaluate_app
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, name="schedule", epilog=_EPILOG)(evaluate_schedule)
-
-
-def evaluate_schedule(
+def schedule(
     options: ScheduleOptions,
     model: ModelOptions,
     out: Annotated[
@@ -47,6 +43,7 @@ def evaluate_schedule(
     check_output(out, overwrite=overwrite)
     check_plot_path(plot)
     lm = load_model(model)
+    from anyorder.show.schedule import curve_table, plot_schedule, price_table
     from anyorder.studies.schedule import measure_curve, prices, read_texts
 
     texts = [text for path in options.data for text in read_texts(lm, path, options.share, options.texts)]
@@ -61,19 +58,9 @@ def evaluate_schedule(
     if out is not None:
         curve.write(out)
     if plot is not None:
-        from anyorder.show.schedule import plot_schedule
-
         plot_schedule(curve, rows, plot)
     if json:
-        said = {"data": [str(path) for path in options.data], "steps": numbers}
-        settings = {"model": lm.name, **asdict(options), **said}
+        settings = {"model": lm.name, **asdict(options), "steps": numbers}
         print_json({"rows": [row.to_dict() for row in rows], "curve": curve.to_dict(), "settings": settings})
-        return
-    from rich.console import Console
-
-    from anyorder.show.schedule import curve_table, price_table
-
-    console = Console()
-    console.print(curve_table(curve))
-    console.print()
-    console.print(price_table(rows, curve.tokens))
+    else:
+        show(curve_table(curve), "", price_table(rows, curve.tokens))

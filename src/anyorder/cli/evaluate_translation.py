@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,19 +19,20 @@ from anyorder.cli.common import (
     load_model,
     print_json,
     progress,
+    show,
+    write_up,
 )
+from anyorder.cli.evaluate import evaluate_app
 from anyorder.errors import AnyorderError
 from anyorder.files.disk import check_output, only_writer
-from anyorder.stats import to_json
-from anyorder.studies.options import TranslationOptions
+from anyorder.studies.options.translation import TranslationOptions
 
 if TYPE_CHECKING:
     from anyorder.studies.target_dependence import TargetDependence
     from anyorder.studies.translation import TranslationQuality
 
-_EPILOG = "Example: anyorder evaluate translation --model MODEL --data test.tsv --steps 1,2,4,8 --out docs/results"
 
-
+@command("anyorder evaluate translation --model MODEL --data test.tsv --steps 1,2,4,8 --out docs/results", evaluate_app)
 def translation(
     options: TranslationOptions,
     model: ModelOptions,
@@ -49,6 +50,7 @@ def translation(
     finished one with more ways, steps and lengths.
     """
     from anyorder.files.journal import Journal
+    from anyorder.show.translation import plot_translation, translation_markdown, translation_table
     from anyorder.studies.translation import read_pairs, signatures, study, systems
 
     if resume and out is None:
@@ -70,60 +72,36 @@ def translation(
     settings: dict[str, Any] = {**asdict(options), **about, "signatures": signatures()}
     rows: list[TranslationQuality] = []
     depends: TargetDependence | None = None
-    interrupted = False
-    with only_writer(path), progress() as bar:
+    finished = False
+    with only_writer(path), progress() as bar, suppress(KeyboardInterrupt):
         task = bar.add_task("starting", total=len(several) + (options.dependence > 0))
         journal = None if path is None else Journal(path, kept, resume=resume, overwrite=overwrite)
-        try:
-            for row, _ in study(
-                lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other, journal=journal,
-                progress=lambda what: bar.update(task, description=what),
-            ):  # fmt: skip
-                rows.append(row)
-                bar.advance(task)
-            if options.dependence:
-                from anyorder.studies.target_dependence import target_dependence
+        for row, _ in study(
+            lm, pairs, several, resamples=options.resamples, seed=options.seed, baseline=other, journal=journal,
+            progress=lambda what: bar.update(task, description=what),
+        ):  # fmt: skip
+            rows.append(row)
+            bar.advance(task)
+        if options.dependence:
+            from anyorder.studies.target_dependence import target_dependence
 
-                bar.update(task, description="dependence")
-                depends = target_dependence(lm, pairs, options.dependence, options.seed)
-        except KeyboardInterrupt:
-            interrupted = True
+            bar.update(task, description="dependence")
+            depends = target_dependence(lm, pairs, options.dependence, options.seed)
+        finished = True
     result: dict[str, Any] = {"rows": [row.to_dict() for row in rows], "settings": settings}
     if depends is not None:
         result["dependence"] = depends.to_dict()
     if out is not None and rows:
-        _write(out, rows, result)
+        write_up(out, "translation", result, translation_markdown(rows))
+        plot_translation(rows, out / "translation.png")
     if as_json:
         print_json(result)
     else:
-        _print(rows, depends)
-    if interrupted:
+        show(translation_table(rows))
+        for name, value in result.get("dependence", {}).items():
+            if isinstance(value, dict):
+                print(f"{name.replace('_', ' ')}: {value['value']:.3f} ± {value['standard_error']:.3f}")
+    if not finished:
         remedy = "" if out is None else "; --resume goes on"
         print(f"anyorder: interrupted, {len(rows)} rows finished{remedy}", file=sys.stderr)
         raise typer.Exit(130)
-
-
-def _print(rows: list[TranslationQuality], depends: TargetDependence | None) -> None:
-    from rich.console import Console
-
-    from anyorder.show.translation import translation_table
-
-    Console().print(translation_table(rows))
-    if depends is not None:
-        for name, value in depends.to_dict().items():
-            if isinstance(value, dict):
-                print(f"{name.replace('_', ' ')}: {value['value']:.3f} ± {value['standard_error']:.3f}")
-
-
-def _write(out: Path, rows: list[TranslationQuality], result: dict[str, Any]) -> None:
-    from anyorder.show.translation import plot_translation, translation_markdown
-
-    text = json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
-    (out / "translation.json").write_text(text + "\n", encoding="utf-8")
-    (out / "translation.md").write_text(translation_markdown(rows) + "\n", encoding="utf-8")
-    plot_translation(rows, out / "translation.png")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the evaluate group."""
-    command(app, "translation", epilog=_EPILOG)(translation)

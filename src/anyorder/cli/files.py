@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -153,9 +154,9 @@ class Here:
             yield window, self.answer(self.lm, window)
 
 
-def outputs_of(names: Sequence[str], files: LinesOptions, suffix: str = ".jsonl") -> list[Output]:
+def outputs_of(names: Sequence[str], files: LinesOptions) -> list[Output]:
     """What is to be written: one file of all texts, or in a folder a file for each input, by its name."""
-    from anyorder.files.reading import Source, Sources, expand
+    from anyorder.files.reading import Source, expand
 
     names = expand(names)
     sources = [Source(name, files.column, files.format) for name in names]
@@ -163,9 +164,8 @@ def outputs_of(names: Sequence[str], files: LinesOptions, suffix: str = ".jsonl"
     totals = [None if name == "-" else sum(1 for _ in source) for name, source in zip(names, sources, strict=True)]
     if files.out is None or not (files.out.endswith("/") or Path(files.out).is_dir()):
         _refuse_input(files.path, names)
-        texts = sources[0] if len(sources) == 1 else Sources(sources)
         known = [total for total in totals if total is not None]
-        return [Output(files.path, texts, sum(known) if len(known) == len(totals) else None)]
+        return [Output(files.path, chain.from_iterable(sources), sum(known) if len(known) == len(totals) else None)]
     stems = [Path(name).name.split(".")[0] for name in names]
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
     if twice is not None:
@@ -175,10 +175,8 @@ def outputs_of(names: Sequence[str], files: LinesOptions, suffix: str = ".jsonl"
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise AnyorderError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from None
-    paths = [
-        folder / (stem + (".parquet" if name.endswith(".parquet") else suffix))
-        for stem, name in zip(stems, names, strict=True)
-    ]
+    kinds = [".parquet" if name.endswith(".parquet") else ".jsonl" for name in names]
+    paths = [folder / (stem + kind) for stem, kind in zip(stems, kinds, strict=True)]
     for path in paths:
         _refuse_input(path, names)
     return [Output(*one) for one in zip(paths, sources, totals, strict=True)]
@@ -209,7 +207,7 @@ def answer_texts(
         tsv: The form of the lines, if not JSON.
     """
     from anyorder.files.disk import only_writer
-    from anyorder.files.journal import Results, same_json
+    from anyorder.files.journal import Results
     from anyorder.show.answers import answering, form_of
 
     said = asdict(cast("Any", options))
@@ -218,7 +216,7 @@ def answer_texts(
     results = [
         Results(one.path, settings, tsv.same, tsv.header)
         if tsv
-        else Results(one.path, settings, same_json, None, form_of(task, one.path))
+        else Results(one.path, settings, form=form_of(task, one.path))
         for one in outputs
     ]
     if not files.resume:

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from anyorder.tasks.fill import Completion
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog='Example: anyorder fill "The ___ sat on the ___{1-3}." --top 3')(fill)
-
-
+@command('anyorder fill "The ___ sat on the ___{1-3}." --top 3')
 def fill(
     options: FillOptions,
     model: ModelOptions,

@@ -8,19 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, OverwriteOption, command, print_json, progress
+from anyorder.cli.common import JsonOption, OverwriteOption, command, print_json, progress, show
 from anyorder.errors import choose, count
 from anyorder.files.disk import check_folder, only_writer
-from anyorder.studies.options import FinetuneOptions
-
-_EPILOG = "Example: anyorder finetune mrpc --model bert-base-cased --data-dir glue --out runs/mrpc"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog=_EPILOG)(finetune)
+from anyorder.show.printable import table
+from anyorder.studies.options.understanding import FinetuneOptions
 
 
+@command("anyorder finetune mrpc --model bert-base-cased --data-dir glue --out runs/mrpc")
 def finetune(
     task: Annotated[str, typer.Argument(help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte or squad2.")],
     options: FinetuneOptions,
@@ -50,7 +45,7 @@ def finetune(
             options.seed,
             lambda done, total: bar.update(shown, completed=done, total=total),
         )
-        settings = {"task": task, **{k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()}}
+        settings = {"task": task, **asdict(options)}
         learned.save(out, settings)
     if json:
         print_json({"rows": learned.metrics, "settings": settings})
@@ -59,16 +54,12 @@ def finetune(
 
 
 def _print(rows: list[dict[str, Any]], seconds: float, out: Path) -> None:
-    from rich.console import Console
-
-    from anyorder.show.printable import table
-
     shown = table(("test set", "metric"), ("value", "95 %", "baseline", "examples"))
     for row in rows:
         ends = f"{row['low']:.1f} to {row['high']:.1f}"
         numbers = (f"{row['value']:.1f}", ends, f"{row['baseline']:.1f}", str(row["examples"]))
         shown.add_row(row["task"], row["metric"], *numbers)
-    Console().print(shown)
+    show(shown)
     first = rows[0]
     cut = f"; {count(first['cut'], 'text')} cut" if first["cut"] else ""
     split = f"; {first['split']}" if "split" in first else ""

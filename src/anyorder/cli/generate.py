@@ -23,17 +23,11 @@ if TYPE_CHECKING:
     from anyorder.tasks.generate import Watch
     from anyorder.tasks.together import Generation, Plan
 
-_EPILOG = (
-    'Example: anyorder generate --begin "Tom is a cat." --end "They became friends." --length 60   or   '
-    'anyorder generate --scatter "The quick brown fox jumps over the lazy dog" --length 80 --trace'
+
+@command(
+    'anyorder generate --begin "Tom is a cat." --end "They became friends." --length 60   or   '
+    'anyorder generate --scatter "The quick brown fox jumps over the lazy dog" --length 80 --trace',
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog=_EPILOG)(generate)
-
-
 def generate(
     options: GenerateOptions,
     model: ModelOptions,
@@ -69,8 +63,7 @@ def generate(
     with notes():
         task = plan(lm, **vars(options))
     if task.price is not None and not as_json:
-        each = f"{task.price:.1f} nats per text"
-        note(f"{task.steps} steps lose about {each} against one token per step")
+        note(f"{task.steps} steps lose about {task.price:.1f} nats per text against one token per step")
     done: list[Generation] = []
     recorder = Recorder(*headline(lm.name, options)) if animate is not None else None
     try:

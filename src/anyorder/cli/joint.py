@@ -6,20 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyorder.cli.common import JsonOption, ModelOptions, PlotOption, command, load_model, print_json, progress, said_of
+from anyorder.cli.common import (
+    JsonOption,
+    ModelOptions,
+    PlotOption,
+    command,
+    load_model,
+    print_json,
+    progress,
+    said_of,
+    show,
+)
 from anyorder.show.figure import check_plot_path
-from anyorder.show.printable import printable
+from anyorder.show.printable import printable, table
 from anyorder.tasks.options import JointsOptions
 
 if TYPE_CHECKING:
     from anyorder.tasks.joint import TextJoint
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog='Example: anyorder joint "The ___ ___ at the casino" --method ag --plot heat.png')(joint)
-
-
+@command('anyorder joint "The ___ ___ at the casino" --method ag --plot heat.png')
 def joint(
     text: Annotated[str, typer.Argument(help="A text with two blanks: ___ or the model's mask token.")],
     options: JointsOptions,
@@ -54,12 +60,8 @@ def joint(
 
 
 def _print(joints: dict[str, TextJoint], top: int) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    from anyorder.show.printable import table
-
-    console = Console()
     for found in joints.values():
         out = found.to_dict(top)
         shown = table(("first", "second", "probability", "first alone", "second alone"), (), title=found.heading)
@@ -69,8 +71,7 @@ def _print(joints: dict[str, TextJoint], top: int) -> None:
             # Text, so that a token like [MASK] is not read as markup
             cells = (printable(pair["a"]), printable(pair["b"]), f"{pair['prob']:.4f}", a, b)
             shown.add_row(*map(Text, cells))
-        console.print(shown)
-        console.print()
+        show(shown, "")
 
 
 def _padded(marginal: list[dict[str, object]], n: int) -> list[str]:

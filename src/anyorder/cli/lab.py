@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from anyorder.cli.common import JsonOption, PlotOption, command, print_json, progress
+from anyorder.cli.common import JsonOption, PlotOption, app, command, print_json, progress
 from anyorder.errors import AnyorderError, choose
 from anyorder.show.figure import check_plot_path
-from anyorder.studies.options import EfficiencyOptions, MixingOptions, ParallelOptions, WorldOptions
+from anyorder.studies.options.exact import EfficiencyOptions, MixingOptions, ParallelOptions, WorldOptions
 
 if TYPE_CHECKING:
     from anyorder.chains.stutter import Stutter
@@ -22,14 +24,10 @@ if TYPE_CHECKING:
 lab = typer.Typer(
     no_args_is_help=True, help="Sampling and training, exactly analysed in small worlds whose joint is known."
 )
+app.add_typer(lab, name="lab")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(lab, name="lab")
-
-
-@command(lab, epilog="Example: anyorder lab mixing --world ising-clique --n 6 --coupling 0.2…2.0 --block 1,2,3,6")
+@command("anyorder lab mixing --world ising-clique --n 6 --coupling 0.2…2.0 --block 1,2,3,6", lab)
 def mixing(options: MixingOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """How fast the samplers' chains forget their start, and where they end.
 
@@ -59,7 +57,7 @@ def mixing(options: MixingOptions, plot: PlotOption = None, json: JsonOption = F
     _report({"rows": rows}, settings, plot_mixing, show_mixing, plot, json, interrupted)
 
 
-@command(lab, epilog="Example: anyorder lab efficiency --world ising-chain --n 6 --masks 1,3,6,uniform,fixed:0.15")
+@command("anyorder lab efficiency --world ising-chain --n 6 --masks 1,3,6,uniform,fixed:0.15", lab)
 def efficiency(options: EfficiencyOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """How many samples a masked loss needs, as a multiple of maximum likelihood: exact, and by experiment.
 
@@ -88,7 +86,7 @@ def efficiency(options: EfficiencyOptions, plot: PlotOption = None, json: JsonOp
     _report({"rows": rows}, settings, plot_efficiency, show_efficiency, plot, json, interrupted)
 
 
-@command(lab, epilog="Example: anyorder lab parallel --world ising-clique --n 6 --coupling 0…1 --block 2,3,6")
+@command("anyorder lab parallel --world ising-clique --n 6 --coupling 0…1 --block 2,3,6", lab)
 def parallel(options: ParallelOptions, plot: PlotOption = None, json: JsonOption = False) -> None:
     """What one parallel step can and cannot represent, and the stutter it causes.
 
@@ -127,8 +125,6 @@ def parallel(options: ParallelOptions, plot: PlotOption = None, json: JsonOption
 
 def _worlds(options: WorldOptions) -> tuple[list[Callable[[], World]], int]:
     """A maker for each coupling, so that no two worlds are held at once, and the number of positions."""
-    from functools import partial
-
     from anyorder.chains.worlds import make_world, parse_numbers
 
     make = partial(make_world, options.world, n=options.n, seed=options.seed, vocab=options.vocab)
@@ -143,15 +139,13 @@ def _worlds(options: WorldOptions) -> tuple[list[Callable[[], World]], int]:
 def _collect(work: Iterator[tuple[str, Any]], total: int, quiet: bool) -> tuple[list[Any], bool]:
     """Run a study behind a progress bar; Ctrl-C keeps the rows that are finished."""
     rows = []
-    with progress(quiet) as bar:
+    with progress(quiet) as bar, suppress(KeyboardInterrupt):
         task = bar.add_task("starting", total=total)
-        try:
-            for description, row in work:
-                rows.append(row)
-                bar.update(task, advance=1, description=description)
-        except KeyboardInterrupt:
-            return rows, True
-    return rows, False
+        for description, row in work:
+            rows.append(row)
+            bar.update(task, advance=1, description=description)
+        return rows, False
+    return rows, True
 
 
 def _report(

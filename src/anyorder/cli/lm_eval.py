@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from anyorder.cli.common import JsonOption, ModelOptions, command, load_model, print_json
 from anyorder.errors import AnyorderError
 from anyorder.options import Options, option
@@ -41,11 +39,7 @@ class LmEvalOptions(Options):
         return names
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "lm-eval", epilog="Example: anyorder lm-eval --tasks lambada_openai,wikitext --limit 100")(lm_eval)
-
-
+@command("anyorder lm-eval --tasks lambada_openai,wikitext --limit 100")
 def lm_eval(options: LmEvalOptions, model: ModelOptions, json: JsonOption = False) -> None:
     """Evaluate on tasks of the lm-evaluation-harness (the extra lm-eval)."""
     names = options.names

@@ -13,13 +13,7 @@ from anyorder.errors import AnyorderError
 from anyorder.tasks.options import ScoreOptions
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog="Example: anyorder score 'The cat sat on the mat.'   or   anyorder score texts.txt --json")(
-        score
-    )
-
-
+@command("anyorder score 'The cat sat on the mat.'   or   anyorder score texts.txt --json")
 def score(
     texts: Annotated[
         list[str],

@@ -5,19 +5,13 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-import typer
-
 from anyorder.cli.common import ModelOptions, command, load_model
 from anyorder.errors import AnyorderError
 from anyorder.memory import keep_steady
 from anyorder.serve.options import ServeOptions
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog="Example: anyorder serve --port 8765   then open http://127.0.0.1:8765")(serve)
-
-
+@command("anyorder serve --port 8765   then open http://127.0.0.1:8765")
 def serve(options: ServeOptions, model: ModelOptions) -> None:
     """Serve one model over HTTP, with a page to play with it at /.
 

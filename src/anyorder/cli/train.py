@@ -13,14 +13,8 @@ from anyorder.errors import choose
 
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # by the names that the other commands use
 
-_EPILOG = "Example: anyorder train recipes/mini.yaml --data-dir ~/corpus --set optim.steps=200 --set output=runs/try"
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog=_EPILOG)(train)
-
-
+@command("anyorder train recipes/mini.yaml --data-dir ~/corpus --set optim.steps=200 --set output=runs/try")
 def train(
     recipe: Annotated[
         Path, typer.Argument(help="A YAML file such as recipes/mini.yaml; training/recipe.py explains every field.")

@@ -17,14 +17,8 @@ from anyorder.tasks.options import TranslateOptions
 if TYPE_CHECKING:
     from anyorder.tasks.translate import Translation
 
-_EPILOG = 'Example: anyorder translate "Im Fußball geht alles sehr schnell." --model MODEL --steps 1,2,4,8 --trace'
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, epilog=_EPILOG)(translate)
-
-
+@command('anyorder translate "Im Fußball geht alles sehr schnell." --model MODEL --steps 1,2,4,8 --trace')
 def translate(
     options: TranslateOptions,
     model: ModelOptions,

@@ -15,6 +15,7 @@ from anyorder.conditionals.mlm import micro_batches, refuse_long, refuse_nan
 from anyorder.conditionals.reread import read_asking_by_asking
 from anyorder.conditionals.turns import check_ask, check_asked_on_the_way, check_given, check_order, check_read
 from anyorder.errors import AnyorderError
+from anyorder.models.families import width_of
 from anyorder.models.heads import Head, head_of
 from anyorder.models.memory import SPARE, Memory, Reader
 from anyorder.models.ordered import TRAINED, OrderedStates, turns
@@ -68,9 +69,7 @@ class ModelOrdered:
         fast, head = faster(model), cast(Head, head_of(model))  # families that are read in order have one
         self._reader, self._states = Reader(fast, mask_id), OrderedStates(fast, mask_id)
         self._head = partial(head, fast)
-        with torch.inference_mode():
-            probe = torch.zeros((1, model.config.hidden_size), dtype=model.dtype, device=model.device)
-            self.vocab_size: int = self._head(probe).shape[-1]
+        self.vocab_size = width_of(model)
         self._dtype = torch.promote_types(model.dtype, torch.float32)
 
     def begin(self, tokens: Tensor, given: Tensor) -> Kept:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from anyorder.conditionals.turns import check_ask, check_given, check_order, check_read
+from anyorder.models.ordered import placed
 from anyorder.types import Conditionals, Ordered
 
 
@@ -42,7 +43,7 @@ class Reread:
     def read(self, memory: Reading, positions: Tensor, tokens: Tensor) -> Reading:
         """Put ``tokens`` at ``positions``."""
         check_read(memory.known, positions)
-        return Reading(_placed(memory.tokens, positions, tokens), _placed(memory.known, positions, True))
+        return Reading(placed(memory.tokens, positions, tokens), placed(memory.known, positions, True))
 
     def ask(self, memory: Reading, positions: Tensor) -> Tensor:
         """log q, [B, K, V]."""
@@ -62,18 +63,11 @@ class Reread:
 
     def forget(self, memory: Reading, positions: Tensor) -> Reading:
         """Masks at ``positions`` again."""
-        return Reading(_placed(memory.tokens, positions, self.mask_id), _placed(memory.known, positions, False))
+        return Reading(placed(memory.tokens, positions, self.mask_id), placed(memory.known, positions, False))
 
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other."""
         return chain_by_asking(self, tokens, given, order)
-
-
-def _placed(row: Tensor, positions: Tensor, values: Any) -> Tensor:
-    """A copy of ``row`` [B, N] with ``values`` at ``positions`` [B, K]; -1 places nothing."""
-    n = row.shape[1]
-    # A spare last column takes what is aimed at -1.
-    return torch.nn.functional.pad(row, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), values)[:, :n]
 
 
 def read_asking_by_asking(

@@ -105,19 +105,12 @@ class Restricted(_Rules):
 
 
 class RestrictedOrdered(_Rules):
-    """The same of a model read in order; see :class:`anyorder.types.Ordered`."""
+    """The same of a model read in order; see :class:`anyorder.types.Ordered`. What is read is read as by the model."""
 
     def __init__(self, ordered: Ordered, allowed: Tensor | Sequence[Tensor]) -> None:
         super().__init__(ordered, allowed)
         self._ordered = ordered
-
-    def begin(self, tokens: Tensor, given: Tensor) -> Any:
-        """As the model."""
-        return self._ordered.begin(tokens, given)
-
-    def read(self, memory: Any, positions: Tensor, tokens: Tensor) -> Any:
-        """As the model."""
-        return self._ordered.read(memory, positions, tokens)
+        self.begin, self.read, self.forget = ordered.begin, ordered.read, ordered.forget
 
     def ask(self, memory: Any, positions: Tensor) -> Tensor:
         """log q, [B, K, V]."""
@@ -127,10 +120,6 @@ class RestrictedOrdered(_Rules):
         """As the model, with its answers restricted."""
         memory, log_q = self._ordered.read_asking(memory, positions, tokens, asked)
         return memory, self._restricted(log_q, asked)
-
-    def forget(self, memory: Any, positions: Tensor) -> Any:
-        """As the model."""
-        return self._ordered.forget(memory, positions)
 
     def chain(self, tokens: Tensor, given: Tensor, order: Tensor) -> Tensor:
         """[B, N] float64, one question after the other: the restricted law is normalised over all V."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from itertools import combinations, pairwise
 
 import torch
 from torch import Tensor
@@ -41,8 +43,7 @@ class Table:
         chunk = max(1, _CELLS // self.states.shape[0])
         log_q = torch.cat([self._all_positions(p) for p in patterns.split(chunk)])  # [P, N, V]
         answer = log_q[row[:, None], positions.clamp(min=0)]  # [B, K, V]
-        uniform = torch.full((self.vocab_size,), -float(torch.log(torch.tensor(float(self.vocab_size)))))
-        return torch.where((positions < 0)[..., None], uniform.to(answer), answer)
+        return answer.masked_fill_((positions < 0)[..., None], -math.log(self.vocab_size))
 
     def _all_positions(self, patterns: Tensor) -> Tensor:
         """[P, N] patterns -> [P, N, V] log-conditionals at every position."""
@@ -87,12 +88,12 @@ def ising(edges: Iterable[tuple[int, int]], length: int, coupling: float, field:
 
 def chain_edges(length: int) -> list[tuple[int, int]]:
     """Neighbours on a line."""
-    return [(i, i + 1) for i in range(length - 1)]
+    return list(pairwise(range(length)))
 
 
 def clique_edges(length: int) -> list[tuple[int, int]]:
     """Every pair."""
-    return [(i, j) for i in range(length) for j in range(i + 1, length)]
+    return list(combinations(range(length), 2))
 
 
 def hidden_markov(initial: Tensor, transition: Tensor, emission: Tensor, length: int) -> Table:

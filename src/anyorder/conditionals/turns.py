@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.models.ordered import placed
 
 
 def check_given(tokens: Tensor, given: Tensor) -> None:
@@ -36,8 +37,7 @@ def check_asked_on_the_way(known: Tensor, positions: Tensor, asked: Tensor) -> N
     check_ask(known, asked)
     b, k = positions.shape
     column = torch.arange(k, device=known.device).expand(b, k)
-    turn = torch.full((b, known.shape[1] + 1), k, device=known.device)  # when each is read; k: not here
-    turn = turn.scatter(1, torch.where(positions < 0, known.shape[1], positions), column)
+    turn = placed(torch.full_like(known, k, dtype=torch.long), positions, column)  # when each is read; k: not here
     late = (turn.gather(1, asked.clamp(min=0)) <= column) & (asked >= 0)
     if bool(late.any()):
         raise AnyorderError(f"position {int(asked[late][0])} is asked after it was read: ask about what comes later")

@@ -153,18 +153,6 @@ class Source:
         return text
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The texts of several sources, one after the other."""
-
-    parts: Sequence[Source]
-
-    def __iter__(self) -> Iterator[str]:
-        """All texts in order."""
-        for part in self.parts:
-            yield from part
-
-
 def expand(names: Sequence[str]) -> list[str]:
     """Names of files, patterns such as ``texts/*.parquet`` replaced by what they match, in the order of the names."""
     found = []

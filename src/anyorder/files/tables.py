@@ -49,7 +49,7 @@ def write_table(lines: Path, path: Path, fields: dict[str, Any]) -> None:
 
 def columns(fields: dict[str, Any]) -> Any:
     """An Arrow schema: a type by its name (``string``, ``int64``, ``float64``), ``[type]`` a list, a dict a struct."""
-    pyarrow = _arrow()
+    pyarrow = check_arrow()
 
     def kind(said: Any) -> Any:
         if isinstance(said, list):
@@ -61,12 +61,8 @@ def columns(fields: dict[str, Any]) -> Any:
     return pyarrow.schema([(name, kind(said)) for name, said in fields.items()])
 
 
-def check_arrow() -> None:
-    """Refuse Parquet, before any work, where its library is missing."""
-    _arrow()
-
-
-def _arrow() -> Any:
+def check_arrow() -> Any:
+    """pyarrow; where it is missing, Parquet is refused before any work."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -77,7 +73,7 @@ def _arrow() -> Any:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    pyarrow = _arrow()
+    pyarrow = check_arrow()
     if not Path(path).exists():
         raise AnyorderError(f"there is no file {path!r}: name a file")
     try:

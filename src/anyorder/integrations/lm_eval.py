@@ -173,11 +173,9 @@ class AnyorderLM(LM):
         limit = int(settings.get("max_gen_toks", _MAX_NEW))
         temperature = float(settings.get("temperature", 0.0) or 0.0)
         sampled = bool(settings.get("do_sample", temperature > 0)) and temperature != 0
-        warp = (
-            warper(temperature=temperature, top_k=settings.get("top_k"), top_p=settings.get("top_p"))
-            if sampled
-            else warper(top_k=1)
-        )
+        warp = warper(top_k=1)
+        if sampled:
+            warp = warper(temperature=temperature, top_k=settings.get("top_k"), top_p=settings.get("top_p"))
         q = text_only(self.lm.conditionals, self.lm.tokenizer)
         sampler = any_order(q, order="left-to-right", warper=warp)
         given = [self._ids(context) for context in contexts]

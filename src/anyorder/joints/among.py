@@ -16,8 +16,7 @@ class Among(PairJoint):
     def __init__(self, inner: PairJoint, values: Tensor, vocab_size: int) -> None:
         self.inner, self.values, self.vocab_size = inner, values, vocab_size
         self._place = torch.full((vocab_size,), -1).scatter_(0, values, torch.arange(len(values)))
-        first, second = (self._spread(inner.marginal(axis)) for axis in (0, 1))
-        self.log_marginals = (first, second)
+        self.log_marginals = (self._spread(inner.marginal(0)), self._spread(inner.marginal(1)))
 
     def __getattr__(self, name: str) -> Any:
         """What the construction says about itself, tokens by their own ids."""
@@ -37,12 +36,6 @@ class Among(PairJoint):
         place = self._place[a]
         found = self._spread(self.inner.rows(place.clamp(min=0)))
         return found.masked_fill((place < 0)[:, None], -torch.inf)
-
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        place = int(self._place[b])
-        found = self._spread(self.inner.column(max(place, 0)))
-        return found if place >= 0 else torch.full_like(found, -torch.inf)
 
     def _spread(self, found: Tensor) -> Tensor:
         """[..., v] -> [..., V]."""

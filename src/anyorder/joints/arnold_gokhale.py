@@ -56,10 +56,6 @@ class ArnoldGokhale(PairJoint):
         inverse = self._tile_inverse[0][a][:, None] + self._tile_inverse[1]
         return self._c[a].log().sub_(inverse.log_())
 
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        return self._c[:, b].log() - (self._tile_inverse[0] + self._tile_inverse[1][b]).log()
-
 
 def arnold_gokhale(
     log_a_given_b: Tensor,
@@ -111,13 +107,10 @@ def fit(
     accelerate: bool = True,
     inside: tuple[Tensor, Tensor] | None = None,
 ) -> Fit:
-    """Iterate eq 5 on the marginals alone, from the uniform distribution; see :func:`arnold_gokhale`.
+    """Iterate eq 5 on the marginals alone, from the uniform distribution; how is said as to :func:`arnold_gokhale`.
 
     Args:
         c: [A, B] C over the tokens of a and b that are looked at.
-        tolerance: see :func:`arnold_gokhale`.
-        max_iterations: see :func:`arnold_gokhale`.
-        accelerate: see :func:`arnold_gokhale`.
         inside: q(b looked at | a) [A] and q(a looked at | b) [B] where these are not all tokens. Cells of which only
             one conditional is known have no freedom in eq 4 with the unknown rows left out, μ(a, b) = μ_a q(b|a), so
             the sum of the cells looked at is ``inside`` times the marginal.
@@ -147,16 +140,8 @@ def fit(
         floor=torch.finfo(c.dtype).tiny,
         device=c.device,
     )
-    log_mu = found.log_mu - share
-    log_marginals = found.log_marginals
-    return Fit(
-        (log_mu[:v], log_mu[v:]),
-        (log_marginals[:v], log_marginals[v:]),
-        log_z,
-        found.iterations,
-        found.change,
-        found.converged,
-    )
+    log_mu, log_marginals = ((x[:v], x[v:]) for x in (found.log_mu - share, found.log_marginals))
+    return Fit(log_mu, log_marginals, log_z, found.iterations, found.change, found.converged)
 
 
 def _sums(c: Tensor, mu_a: Tensor, mu_b: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,10 +41,6 @@ class Hcb(PairJoint):
         """log p(a, ·), [R, V]."""
         return self._ab[a] + self._h.to(self._ab.dtype)
 
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        return self._ab[:, b] + self._h[b].to(self._ab.dtype)
-
 
 def check_pivot(log_ratio: Tensor, pivot: Sequence[int]) -> None:
     """Refuse a pivot by whose zero probability ``log_ratio``, some factor of eq 3, would be divided."""

@@ -14,6 +14,7 @@ from anyorder.joints.fixed_point import fixed_point
 from anyorder.joints.hcb import check_pivot
 from anyorder.joints.many_joint import ManyJoint
 from anyorder.joints.passes import NO_LOGITS, conditional_rows
+from anyorder.joints.tables import masked_marginals
 from anyorder.types import Conditionals
 
 MAX_ROWS = 200_000  # of the model; beyond, the user should know before waiting
@@ -63,9 +64,7 @@ def many_tables(
         raise AnyorderError(f"two to four different positions of the {len(tokens)} are needed, not {list(positions)}")
     size = v if support is None else min(support, v)
     check_size(size, k)
-    row = tokens.clone()
-    row[list(positions)] = conditionals.mask_id
-    masked = conditionals(row[None], torch.tensor([list(positions)]))[0].double()  # [k, V]
+    masked = [log_q.double() for log_q in masked_marginals(conditionals, tokens, *positions)]  # [V] each
     chosen = []
     for t in range(k):
         best = masked[t].topk(size).indices
@@ -109,10 +108,7 @@ def check_size(size: int, k: int) -> None:
 
 def many_product(tables: ManyTables) -> ManyJoint:
     """Eq 1: Π_t q_t with all positions masked."""
-    k = len(tables.support)
-    log_p = sum(_along(log_q, t, k) for t, log_q in enumerate(tables.log_masked))
-    assert isinstance(log_p, Tensor)
-    return ManyJoint.of(tables, log_p)
+    return ManyJoint.of(tables, torch.stack(torch.meshgrid(*tables.log_masked, indexing="ij")).sum(0))
 
 
 def many_mrf(tables: ManyTables) -> ManyJoint:
@@ -171,7 +167,3 @@ def many(tables: ManyTables, *, max_iterations: int = 1000) -> ManyJoint:
     found = fixed_point(step, sizes, tolerance=1e-12, max_iterations=max_iterations)
     joint = ManyJoint.of(tables, mu.log())
     return replace(joint, iterations=found.iterations, change=found.change, converged=found.converged)
-
-
-def _along(vector: Tensor, axis: int, k: int) -> Tensor:
-    return vector.view([-1 if s == axis else 1 for s in range(k)])

@@ -14,10 +14,6 @@ from anyorder.joints.product import product
 from anyorder.joints.tables import PairTables
 
 
-def _mlm(tables: PairTables) -> PairJoint:
-    return product(tables.log_a, tables.log_b)
-
-
 def _mrf_logit(tables: PairTables) -> PairJoint:
     if tables.log_z_a_given_b is None or tables.log_z_b_given_a is None:
         raise AnyorderError(NO_LOGITS)
@@ -29,26 +25,18 @@ def _mrf_logit(tables: PairTables) -> PairJoint:
     )
 
 
-def _mrf(tables: PairTables) -> PairJoint:
-    return mrf(tables.log_a_given_b, tables.log_b_given_a)
-
-
 def _hcb(tables: PairTables) -> PairJoint:
     mode = (int(tables.log_a.argmax()), int(tables.log_b.argmax()))  # of eq 1, as in the paper
     return hcb(tables.log_a_given_b, tables.log_b_given_a, pivot=mode)
 
 
-def _ag(tables: PairTables) -> PairJoint:
-    return arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a)
-
-
 # In the order of Table 1.
 METHODS: dict[str, Callable[[PairTables], PairJoint]] = {
-    "mlm": _mlm,
+    "mlm": lambda tables: product(tables.log_a, tables.log_b),
     "mrf-logit": _mrf_logit,
-    "mrf": _mrf,
+    "mrf": lambda tables: mrf(tables.log_a_given_b, tables.log_b_given_a),
     "hcb": _hcb,
-    "ag": _ag,
+    "ag": lambda tables: arnold_gokhale(tables.log_a_given_b, tables.log_b_given_a),
 }
 
 

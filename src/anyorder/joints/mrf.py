@@ -38,10 +38,6 @@ class Mrf(PairJoint):
         out += self._u_b
         return out.add_((self._u_a[a] - self._log_z)[:, None])
 
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        return self._ab[:, b] + self._ba[:, b] + self._u_a + (self._u_b[b] - self._log_z)
-
 
 def mrf(
     log_a_given_b: Tensor,

@@ -42,7 +42,7 @@ def check_tables(log_a_given_b: Tensor, log_b_given_a: Tensor) -> int:
 
 
 class PairJoint(ABC):
-    """A :class:`anyorder.types.Joint` over tokens (a, b): each construction says how to read a cell, a row, a column.
+    """A :class:`anyorder.types.Joint` over tokens (a, b): each construction says how to read a cell and a row.
 
     Attributes:
         vocab_size: V.
@@ -60,10 +60,6 @@ class PairJoint(ABC):
     def rows(self, a: Rows) -> Tensor:
         """log p(a, ·) for a range or list of tokens a, [R, V]."""
 
-    @abstractmethod
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-
     def marginal(self, axis: int) -> Tensor:
         """Log marginal [V] of position ``axis`` (0 = a, 1 = b)."""
         return self.log_marginals[_axis(axis)]
@@ -73,8 +69,8 @@ class PairJoint(ABC):
 
         A token of probability zero has no conditional; it is answered with the uniform distribution.
         """
-        cells = self.rows(slice(token, token + 1))[0] if _axis(axis) == 0 else self.column(token)
-        cells = cells.double()
+        every = torch.arange(self.vocab_size)
+        cells = (self.log_prob(token, every) if _axis(axis) == 0 else self.log_prob(every, token)).double()
         if not torch.isfinite(cells.max()):
             return torch.full_like(cells, -math.log(self.vocab_size))
         return torch.log_softmax(cells, -1)

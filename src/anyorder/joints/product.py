@@ -27,10 +27,6 @@ class Product(PairJoint):
         """log p(a, ·), [R, V]."""
         return self._a[a][:, None] + self._b
 
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        return self._a + self._b[b]
-
 
 def product(log_a_given_b: Tensor, log_b_given_a: Tensor) -> Product:
     """q^MLM(w_a, w_b) = q_{a|S̄}(w_a) q_{b|S̄}(w_b), eq 1.

@@ -23,7 +23,7 @@ far as they are compatible), while the pairs of IV have only their sum right.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ def adaptive_joint(
             sample = _Probes(known[side], known[1 - side].ids, masked[side], generator)
         sample.draw(plan.probes)
     asked = sum(len(rows.ids) + len(rows.probed) for rows in known)
-    return _fit(known, masked).with_corner(sample.kappa, error=min(1.0, sample.error), rows_asked=asked)
+    return _fit(known, masked, kappa=sample.kappa, error=min(1.0, sample.error), rows_asked=asked)
 
 
 class _Direction:
@@ -137,15 +137,15 @@ class _Direction:
         return torch.cat(parts) if parts else torch.empty(0, self._model.vocab_size)
 
 
-def _fit(known: tuple[_Direction, _Direction], masked: tuple[Tensor, Tensor]) -> SupportJoint:
-    """Regions I to III from the rows known."""
+def _fit(known: tuple[_Direction, _Direction], masked: tuple[Tensor, ...], **corner: Any) -> SupportJoint:
+    """Regions I to III from the rows known, and IV as ``corner`` says."""
     (ids_a, q_ba), (ids_b, q_ab) = ((k.ids, k.log_q) for k in known)
     c = q_ba[:, ids_b].double().exp() + q_ab[:, ids_a].T.double().exp()
     c.clamp_(min=torch.finfo(c.dtype).tiny)
     # With nothing left outside these are 1 up to rounding; a token that never sees the support still needs a share.
     inside = tuple(q[:, ids].double().exp().sum(1).clamp(1e-12, 1.0) for q, ids in ((q_ba, ids_b), (q_ab, ids_a)))
     found = fit(c, tolerance=1e-9, inside=(inside[0], inside[1]))
-    return SupportJoint((ids_a, ids_b), (q_ba, q_ab), c, found, masked)
+    return SupportJoint((ids_a, ids_b), (q_ba, q_ab), c, found, masked, **corner)
 
 
 class _Plan(NamedTuple):

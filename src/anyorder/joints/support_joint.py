@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import torch
@@ -28,17 +27,17 @@ class SupportJoint(PairJoint):
         converged: whether they came to rest, rather than stopped at the limit of passes.
     """
 
-    outside: float = 0.0
-    outside_error: float = 1.0
-    rows_asked: int = 0
-
     def __init__(
         self,
         support: tuple[Tensor, Tensor],
         log_q: tuple[Tensor, Tensor],
         c: Tensor,
         fit: Fit,
-        masked: tuple[Tensor, Tensor],
+        masked: tuple[Tensor, ...],
+        *,
+        kappa: float = 0.0,
+        error: float = 1.0,
+        rows_asked: int = 0,
     ) -> None:
         self.vocab_size = v = len(masked[0])
         self.support, self._log_q, self._c, self._masked = support, log_q, c, masked
@@ -51,32 +50,18 @@ class SupportJoint(PairJoint):
         self._log_mu = (log_mu_a - log_total, log_mu_b - log_total)
         second = (self._log_mu[0].exp() @ log_q[0].double().exp()).index_fill_(0, support[1], 0.0)
         self.columns = (third * math.exp(-log_total), second)
-        self._log_known = 0.0  # log(1 - κ): what I, II and III together have
-        self._log_corner = -math.inf  # so that IV holds κ
-        self.log_marginals = self._marginals()
+        # IV: the product of what the two masked answers leave outside the support.
+        left = [m.double().exp().index_fill(0, ids, 0.0) for m, ids in zip(masked, support, strict=True)]
+        room = float(left[0].sum() * left[1].sum())
+        self.outside = min(kappa, 1 - 1e-9) if room > 0 else 0.0
+        self.outside_error, self.rows_asked = error, rows_asked
+        self._log_known = math.log1p(-self.outside)  # what I, II and III together have
+        self._log_corner = math.log(self.outside / room) if self.outside > 0 else -math.inf  # so that IV holds κ
+        self.log_marginals = (self._log_marginal(0, left[0]), self._log_marginal(1, left[1]))
 
-    def with_corner(self, kappa: float, *, error: float, rows_asked: int) -> SupportJoint:
-        """The same joint with mass ``kappa`` ± ``error`` in IV."""
-        joint = copy.copy(self)
-        left = [float(self._masked[s].double().exp().index_fill(0, self.support[s], 0.0).sum()) for s in (0, 1)]
-        joint.outside = min(kappa, 1 - 1e-9) if min(left) > 0 else 0.0
-        joint.outside_error, joint.rows_asked = error, rows_asked
-        joint._log_known = math.log1p(-joint.outside)
-        joint._log_corner = math.log(joint.outside / (left[0] * left[1])) if joint.outside > 0 else -math.inf
-        joint.log_marginals = joint._marginals()
-        return joint
-
-    def _marginals(self) -> tuple[Tensor, Tensor]:
-        out = []
-        for side in (0, 1):
-            p = self.columns[side].clone()
-            p[self.support[side]] = self._log_mu[side].exp()
-            p *= math.exp(self._log_known)
-            if self.outside > 0:
-                corner = self._masked[side].double().exp().index_fill(0, self.support[side], 0.0)
-                p += self.outside * corner / corner.sum()
-            out.append(p.log())
-        return out[0], out[1]
+    def _log_marginal(self, side: int, left: Tensor) -> Tensor:
+        p = self.columns[side].index_copy(0, self.support[side], self._log_mu[side].exp()) * (1 - self.outside)
+        return (p + self.outside * left / left.sum() if self.outside > 0 else p).log()
 
     def log_prob(self, a: Tensor | int, b: Tensor | int) -> Tensor:
         """log p(a, b), elementwise over broadcast token ids."""
@@ -100,10 +85,6 @@ class SupportJoint(PairJoint):
     def known_row(self, axis: int, token: int) -> Tensor:
         """The model's own log-conditional [V] of the other position, given a token of the support on ``axis``."""
         return self._log_q[axis][self._index[axis][token]]
-
-    def column(self, b: int) -> Tensor:
-        """log p(·, b), [V]."""
-        return self.log_prob(torch.arange(self.vocab_size), b)
 
     def top(self, k: int) -> list[tuple[int, int, float]]:
         """The k most probable pairs, from the best of every region rather than from all V² cells."""

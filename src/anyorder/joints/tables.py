@@ -60,10 +60,10 @@ def pair_tables(
     log_a, log_b = masked_marginals(conditionals, tokens, a, b)
     if values is not None:
         log_a, log_b = log_a[values].log_softmax(-1), log_b[values].log_softmax(-1)
-    # Both are laid out [a, b], as the constructions read them; the first is handed out transposed.
+    # Both are laid out [a, b] in memory, as the constructions read them.
     ab, z_a = _table(conditionals, tokens, values, vary=b, ask=a, transposed=True, report=report)
     ba, z_b = _table(conditionals, tokens, values, vary=a, ask=b, transposed=False, report=report)
-    return PairTables(ab.T, ba, log_a, log_b, z_a, z_b)
+    return PairTables(ab, ba, log_a, log_b, z_a, z_b)
 
 
 def _table(
@@ -80,7 +80,7 @@ def _table(
     given = torch.arange(conditionals.vocab_size) if values is None else values
     v = len(given)
     table: Tensor | None = None
-    log_z: Tensor | None = None
+    log_z: list[Tensor] = []
     for part, log_q, z in conditional_rows(conditionals, tokens, vary, ask, given):
         if values is not None:
             log_q = log_q[:, values]
@@ -88,24 +88,19 @@ def _table(
             log_q, z = log_q - among[:, None], None if z is None else z + among
         if table is None:
             table = torch.empty(v, v, dtype=log_q.dtype)
-            log_z = None if z is None else torch.empty(v, dtype=z.dtype)
-        if transposed:
-            table[:, part] = log_q.T
-        else:
-            table[part] = log_q
-        if z is not None and log_z is not None:
-            log_z[part] = z
+            table = table.T if transposed else table
+        table[part] = log_q
+        log_z += [] if z is None else [z]
         report(part.stop - part.start)
     assert table is not None
-    return table, log_z
+    return table, torch.cat(log_z) if log_z else None
 
 
-def masked_marginals(conditionals: Conditionals, tokens: Tensor, a: int, b: int) -> tuple[Tensor, Tensor]:
-    """log q_{a|S̄} and log q_{b|S̄}, [V] each: both positions masked, one pass (the factors of eq 1)."""
+def masked_marginals(conditionals: Conditionals, tokens: Tensor, *positions: int) -> tuple[Tensor, ...]:
+    """log q_{t|S̄} of each position, [V]: all of them masked, one pass (the factors of eq 1)."""
     row = tokens.clone()
-    row[[a, b]] = conditionals.mask_id
-    log_q = conditionals(row[None], torch.tensor([[a, b]]))[0]
-    return log_q[0], log_q[1]
+    row[list(positions)] = conditionals.mask_id
+    return conditionals(row[None], torch.tensor([positions]))[0].unbind()
 
 
 def check_pair(length: int, a: int, b: int) -> None:
@@ -114,10 +109,10 @@ def check_pair(length: int, a: int, b: int) -> None:
         raise AnyorderError(f"a pair needs two different positions of the {length} in the text, not {a} and {b}")
 
 
-def check_memory(vocab_size: int, matrices: int = MATRICES) -> None:
+def check_memory(vocab_size: int) -> None:
     """Refuse before the first pass tables that would not fit after the last."""
     require_memory(
-        matrices * vocab_size**2 * 4.0,
+        MATRICES * vocab_size**2 * 4.0,
         f"the exact joint over {vocab_size} tokens",
         "use the adaptive support instead (--tail 1e-3, or tail=1e-3 in Python)",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -80,18 +80,12 @@ class Masker:
         u = rng.random()
         if self.stratified:
             u = (np.random.default_rng(self.seed).random() + place) % 1.0
-        cdf = _count_cdf(self.prior, n)
+        cdf = count_probabilities(self.prior, n).cumsum()
         return min(int(np.searchsorted(cdf, u, side="right")), n)
 
     @cached_property
     def _ordinary(self) -> np.ndarray:
         return np.setdiff1d(np.arange(self.vocab_size), list(self.special_ids))
-
-
-@lru_cache(maxsize=4096)
-def _count_cdf(prior: Prior, n: int) -> np.ndarray:
-    """Cumulative P(K <= k), remembered like ``count_probabilities``."""
-    return count_probabilities(prior, n).cumsum()
 
 
 def collate(

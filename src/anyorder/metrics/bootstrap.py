@@ -38,7 +38,9 @@ def _mean(runs: Sequence[Statistic], examples: NDArray[np.int64], rng: np.random
 
 
 def middle(value: float, drawn: NDArray[np.float64]) -> Interval:
-    """``value`` with the middle 95 % of its replicates."""
+    """``value`` with the middle 95 % of its replicates; NaN ends without any."""
+    if not len(drawn):
+        return Interval(value, float("nan"), float("nan"))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Interval(value, float(low), float(high))
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from anyorder.errors import AnyorderError
-from anyorder.stats import Interval
 
 NAMES = ("BLEU", "chrF")
 
@@ -53,11 +52,3 @@ def bootstrap(systems: Sequence[Scored], resamples: int, seed: int) -> list[np.n
     count = len(systems[0].counts)
     draws = [rng.integers(0, count, count) for _ in range(resamples)]
     return [np.array([one.of(rows) for rows in draws]) for one in systems]
-
-
-def interval(value: float, resampled: np.ndarray) -> Interval:
-    """``value`` with the middle 95 % of what it came to on resampled texts."""
-    if not len(resampled):
-        return Interval(value, float("nan"), float("nan"))
-    low, high = np.quantile(resampled, (0.025, 0.975))
-    return Interval(value, float(low), float(high))

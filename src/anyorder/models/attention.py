@@ -55,20 +55,20 @@ def attention_influence(
     """
 
     def influence(tokens: Tensor, free: Tensor) -> tuple[Tensor, int]:
-        masked = tokens.masked_fill(free, mask_id)
-        found = directed_attention(model, masked, pad_id)
-        if found is not None and source:
-            given = ~free if pad_id is None else ~free & (tokens != pad_id)
-            seen = found * given[:, None, :]
-            seen = seen / seen.sum(-1, keepdim=True).clamp(min=torch.finfo(seen.dtype).tiny)
-            found = seen @ seen.transpose(1, 2)
+        found = directed_attention(model, tokens.masked_fill(free, mask_id), pad_id)
         if found is None:
             raise AnyorderError(
                 f"{type(model).__name__} does not show its attention: measure dependence by tokens instead"
             )
+        tiny = torch.finfo(found.dtype).tiny
+        if source:
+            given = ~free if pad_id is None else ~free & (tokens != pad_id)
+            seen = found * given[:, None, :]
+            seen = seen / seen.sum(-1, keepdim=True).clamp(min=tiny)
+            found = seen @ seen.transpose(1, 2)
         pairs = free[:, :, None] & free[:, None, :]
         pairs &= ~torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
         found = torch.where(pairs, torch.maximum(found, found.transpose(1, 2)), 0.0)
-        return found / found.amax((1, 2), keepdim=True).clamp(min=torch.finfo(found.dtype).tiny), len(tokens)
+        return found / found.amax((1, 2), keepdim=True).clamp(min=tiny), len(tokens)
 
     return influence

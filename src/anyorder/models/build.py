@@ -51,20 +51,6 @@ def configure(
     if hidden_size % heads:
         raise AnyorderError(f"hidden_size {hidden_size} is not a multiple of heads {heads}: change one of them")
     ids: dict[str, Any] = {"pad_token_id": pad_id, "bos_token_id": cls_id, "eos_token_id": sep_id}
-    if kind == "gpt2":
-        return GPT2Config(
-            vocab_size=vocab_size,
-            n_positions=max_length,
-            n_embd=hidden_size,
-            n_layer=layers,
-            n_head=heads,
-            n_inner=intermediate,
-            resid_pdrop=dropout,
-            embd_pdrop=dropout,
-            attn_pdrop=dropout,
-            **ids,
-            **extra,
-        )
     if kind == "xlnet":
         return XLNetConfig(
             vocab_size=vocab_size,
@@ -81,10 +67,13 @@ def configure(
         "hidden_size": hidden_size,
         "num_hidden_layers": layers,
         "num_attention_heads": heads,
-        "intermediate_size": intermediate,
         "max_position_embeddings": max_length,
         **ids,
+        **extra,
     }
+    if kind == "gpt2":
+        return GPT2Config(**size, n_inner=intermediate, resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout)
+    size["intermediate_size"] = intermediate
     if kind == "modernbert":
         return ModernBertConfig(
             **size,
@@ -95,14 +84,13 @@ def configure(
             attention_dropout=dropout,
             embedding_dropout=dropout,
             mlp_dropout=dropout,
-            **extra,
         )
     size |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     if kind == "bert":
-        return BertConfig(**size, **extra)
+        return BertConfig(**size)
     from anyorder.models.relative_config import RelativeBertConfig
 
-    return RelativeBertConfig(**size, **extra)
+    return RelativeBertConfig(**size)
 
 
 def build(kind: str, *, seed: int = 0, **sizes: Any) -> PreTrainedModel:

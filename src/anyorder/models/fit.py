@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from anyorder.errors import AnyorderError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedTokenizerBase
 
 # Files that hold a vocabulary; tokenizer_config.json alone holds none.
@@ -145,12 +146,21 @@ def max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int:
     limits = [limit if limit > 0 else _NO_LIMIT for limit in limits]  # XLNet has none, and says -1
     if tokenizer.model_max_length < _NO_LIMIT:
         limits.append(int(tokenizer.model_max_length))
-    for module_name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
-        if module_name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa and its relatives count positions from padding_idx + 1.
-            offset = 0 if module.padding_idx is None else module.padding_idx + 1
-            limits.append(module.num_embeddings - offset)
+    if isinstance(model, torch.nn.Module):
+        limits += [table.num_embeddings - first for _, table, first in position_tables(model)]
     return min(limits)
+
+
+def position_tables(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Embedding, int]]:
+    """The tables of absolute positions by name, each with the row of a text's first token.
+
+    RoBERTa and its relatives count positions from the padding token's id + 1.
+    """
+    import torch
+
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            yield name, module, 0 if module.padding_idx is None else module.padding_idx + 1
 
 
 @contextmanager

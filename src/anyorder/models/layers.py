@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
+
+from anyorder.models.fit import position_tables
 
 
 class Scene(NamedTuple):
@@ -49,15 +51,18 @@ class BertLayers:
         linears = (attention.query, attention.key, attention.value)
         return tuple(linear(hidden).unflatten(-1, (-1, attention.attention_head_size)) for linear in linears)
 
+    def look(self, layer: Any, scenes: Scenes) -> tuple[Tensor | None, float]:
+        """The mask by which the layer looks, and the dropout of its attention."""
+        return scenes[FULL].mask, layer.attention.self.dropout.p if layer.training else 0.0
+
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """The last m of the scene's queries, [b, heads, m, d], look at keys and values [b, heads, S, d]."""
-        p = layer.attention.self.dropout.p if layer.training else 0.0
-        return scaled_dot_product_attention(query, key, value, _last(scenes[FULL].mask, query), p)
+        mask, p = self.look(layer, scenes)
+        return scaled_dot_product_attention(query, key, value, _last(mask, query), p)
 
     def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
         """The same, and each query looks at its own key and value as well."""
-        p = layer.attention.self.dropout.p if layer.training else 0.0
-        return _attend_own(query, key, value, own, scenes[FULL].mask, p)
+        return _attend_own(query, key, value, own, *self.look(layer, scenes))
 
     def finish(self, layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
         """What the layer makes of hidden states [..., H] and of what they attended to, [..., H]."""
@@ -78,14 +83,14 @@ class RelativeLayers(BertLayers):
     def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
         """Shaw et al. (2018), equations 3 and 4."""
         mask, distances = (_last(part, query) for part in scenes[FULL])
-        return layer.attention.self.attend(query, key, value, mask, distances)[0]
+        return layer.attention.self.attend(query, key, value, mask, distances)
 
     def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
         """The same; a query's own key and value are at distance 0."""
-        return layer.attention.self.attend(query, key, value, *scenes[FULL], own)[0]
+        return layer.attention.self.attend(query, key, value, *scenes[FULL], own)
 
 
-class ModernBertLayers:
+class ModernBertLayers(BertLayers):
     """ModernBERT: positions rotate queries and keys, and local layers look no further than their window."""
 
     def __init__(self, model: Any) -> None:
@@ -121,15 +126,9 @@ class ModernBertLayers:
         angle, order = angles[layer.attention_type], self.order.to(hidden.device)
         return self.faster.rotated_projections(layer.attn, layer.attn_norm(hidden), order, angle)
 
-    def attend(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, scenes: Scenes) -> Tensor:
-        """As BERT's."""
-        mask, p = scenes[layer.attention_type].mask, layer.attn.attention_dropout if layer.training else 0.0
-        return scaled_dot_product_attention(query, key, value, _last(mask, query), p)
-
-    def attend_own(self, layer: Any, query: Tensor, key: Tensor, value: Tensor, own: Own, scenes: Scenes) -> Tensor:
-        """As BERT's."""
-        mask, p = scenes[layer.attention_type].mask, layer.attn.attention_dropout if layer.training else 0.0
-        return _attend_own(query, key, value, own, mask, p)
+    def look(self, layer: Any, scenes: Scenes) -> tuple[Tensor | None, float]:
+        """As BERT's, by the kind of the layer."""
+        return scenes[layer.attention_type].mask, layer.attn.attention_dropout if layer.training else 0.0
 
     def finish(self, layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
         """What the layer makes of hidden states [..., H] and of what they attended to, [..., H]."""
@@ -154,22 +153,18 @@ def _attend_own(query: Tensor, key: Tensor, value: Tensor, own: Own, mask: Tenso
     return weights[..., :-1] @ value + weights[..., -1:] * own[1]
 
 
-def layers_of(model: Any) -> BertLayers | ModernBertLayers:
+def layers_of(model: Any) -> BertLayers:
     """The layers of ``model``, by its family."""
-    if model.config.model_type == "modernbert":
-        return ModernBertLayers(model)
-    return (RelativeLayers if model.config.model_type == "anyorder-relative-bert" else BertLayers)(model)
+    families = {"modernbert": ModernBertLayers, "anyorder-relative-bert": RelativeLayers}
+    return families.get(model.config.model_type, BertLayers)(model)
 
 
 def first_position(model: Any) -> int | None:
-    """The position id of a text's first token, which RoBERTa counts from the padding token's id on.
+    """The position id of a text's first token.
 
     None without a table of positions: rotary and relative ones know only distances, and these are right in any row.
     """
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return None
+    return next((first for _, _, first in position_tables(model)), None)
 
 
 def _mask(visible: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -15,7 +15,7 @@ from anyorder.models.fit import check_fit, first_line, max_length, read_tokenize
 from anyorder.models.hub import check_available
 from anyorder.models.pairs import FILE, PAIRS, LengthHead
 from anyorder.models.remote import remote_class, remote_reference, wrap_remote
-from anyorder.models.safe import check_shards, check_weights, read_config
+from anyorder.models.safe import check_weights, read_config, read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -208,34 +208,22 @@ def _model(
                 "or allow it with allow_pickle=True (--allow-pickle) if you trust the file"
             )
         raise AnyorderError(f"{name} has no weights: it needs a model.safetensors beside its config.json")
-    reader: Any = AutoModelForMaskedLM if remote is None else remote
+    reader = AutoModelForMaskedLM if remote is None else remote
     with readable(f"the weights of {name}"):
-        check_shards(path, name, allow_pickle)
         try:
-            model, info = reader.from_pretrained(
-                path,
-                config=config,
-                dtype=dtype,
-                use_safetensors=None if allow_pickle else True,
-                output_loading_info=True,
-            )
+            model, missing = read_weights(reader, path, name, config, allow_pickle=allow_pickle, dtype=dtype)
         except SafetensorError as error:
             message = f"the weights of {name} are damaged ({first_line(error)}): copy or download the file again"
             raise AnyorderError(message) from error
-    missing = sorted(info["missing_keys"])
-    if missing:
-        backbone = model.base_model_prefix + "."
-        head = [key for key in missing if not key.startswith(backbone)]
-        if head and head_needed:
-            raise AnyorderError(
-                f"{name} has no masked-LM head (its weights lack {head[0]}): choose a checkpoint saved from "
-                "AutoModelForMaskedLM, not a bare encoder or a fine-tuned classifier, or train one from it "
-                "(init in a recipe)"
-            )
-        if len(head) < len(missing):
-            missing = [key for key in missing if key.startswith(backbone)]
-            raise AnyorderError(f"the weights of {name} lack {missing[0]} and {len(missing) - 1} more: copy it again")
-    check_weights(model, name)
+    backbone = model.base_model_prefix + "."
+    head = [key for key in missing if not key.startswith(backbone)]
+    if head and head_needed:
+        raise AnyorderError(
+            f"{name} has no masked-LM head (its weights lack {head[0]}): choose a checkpoint saved from "
+            "AutoModelForMaskedLM, not a bare encoder or a fine-tuned classifier, or train one from it "
+            "(init in a recipe)"
+        )
+    check_weights(model, name, [key for key in missing if key.startswith(backbone)])
     return model, tuple(missing)
 
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from anyorder.errors import AnyorderError
 from anyorder.models.layers import first_position, layers_of
-from anyorder.models.ordered import refuse_unreadable
+from anyorder.models.ordered import placed, refuse_unreadable
 from anyorder.models.pairs import token_types, typed_by
 from anyorder.models.turned import PAYS, ROWS, turned
 
@@ -223,9 +222,7 @@ class Reader:
 def _after(memory: Memory, positions: Tensor, known: bool) -> Memory:
     """The memory to go on with when ``positions`` [B, K] have become ``known``, or are no longer."""
     slots = memory.current()
-    n = slots.known.shape[1]
-    # A spare last column takes what is aimed at -1.
-    slots.known = pad(slots.known, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), known)[:, :n]
+    slots.known = placed(slots.known, positions, known)
     slots.newest += 1
     return Memory(slots, slots.newest)
 

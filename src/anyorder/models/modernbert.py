@@ -87,13 +87,10 @@ def attention(
         asking, others = _projected_at(attn, hidden, order, at)
         rotated = *_rotated(asking, angle[0, at], 1), *_rotated(others, angle, 1)
         attention_mask = _rows_of(attention_mask, at)
-    query, key, value = (x.transpose(1, 2) for x in rotated)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(attn.config._attn_implementation, eager_attention_forward)
     out, _ = attend(
         attn,
-        query,
-        key,
-        value,
+        *(x.transpose(1, 2) for x in rotated),
         attention_mask,
         dropout=attn.attention_dropout if attn.training else 0.0,
         scaling=attn.head_dim**-0.5,

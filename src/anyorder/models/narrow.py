@@ -7,7 +7,6 @@ ModernBERT's other layers are replaced as well, by faster ones (``modernbert.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -31,25 +30,9 @@ class _BertLayer(nn.Module):
         return self.layer.feed_forward_chunk(out.flatten(0, 1)[asked])
 
 
-def _bert(layer: Any, last: bool) -> nn.Module:
-    return _BertLayer(layer) if last else layer
-
-
-def _modernbert(layer: Any, last: bool) -> nn.Module:
-    from anyorder.models.modernbert import Layer  # transformers' ModernBERT takes a while to import
-
-    return Layer(layer, last)
-
-
-# model_type -> what stands in for each layer, and where the list of layers hangs in the backbone. Only families whose
-# backbone hands unknown keyword arguments down to its layers are here: that is how ``asked`` reaches them, statelessly.
-_FAMILIES: dict[str, tuple[Callable[[Any, bool], nn.Module], tuple[str, ...]]] = {
-    **dict.fromkeys(
-        ("bert", "anyorder-relative-bert", "roberta", "xlm-roberta", "camembert", "electra", "esm"),
-        (_bert, ("encoder", "layer")),
-    ),
-    "modernbert": (_modernbert, ("layers",)),
-}
+# Only families whose backbone hands unknown keyword arguments down to its layers are here: that is how ``asked``
+# reaches them, statelessly.
+_BERTS = ("bert", "anyorder-relative-bert", "roberta", "xlm-roberta", "camembert", "electra", "esm")
 
 
 def narrow(model: Any) -> nn.Module | None:
@@ -57,14 +40,19 @@ def narrow(model: Any) -> nn.Module | None:
 
     ``model`` itself is left as it is: only the containers on the way to the layers are copied.
     """
-    if model.config.model_type not in _FAMILIES:
+    family = model.config.model_type
+    if family not in (*_BERTS, "modernbert"):
         return None
-    stand_in, path = _FAMILIES[model.config.model_type]
     backbone = here = share(model.base_model)
-    for name in path:
+    for name in ("encoder", "layer") if family in _BERTS else ("layers",):
         child = share(getattr(here, name))
         here._modules[name] = child
         here = child
     last = str(len(here._modules) - 1)
-    here._modules = {name: stand_in(layer, name == last) for name, layer in here._modules.items()}
+    if family in _BERTS:
+        here._modules[last] = _BertLayer(here._modules[last])
+    else:
+        from anyorder.models.modernbert import Layer  # transformers' ModernBERT takes a while to import
+
+        here._modules = {name: Layer(layer, name == last) for name, layer in here._modules.items()}
     return backbone.eval()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import readable
 from anyorder.models.load import locate, quiet
-from anyorder.models.safe import check_shards, check_weights, read_config
+from anyorder.models.safe import check_weights, read_config, read_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -23,27 +23,17 @@ def read_one_way(name_or_path: str | os.PathLike[str], objective: str) -> PreTra
     import torch
     from transformers import AutoModelForCausalLM
 
-    reader: Any = AutoModelForCausalLM
     path, name = locate(name_or_path)
     with quiet():
         config = read_config(path, name)
         check_objective(config, objective, name)
         with readable(f"the weights of {name}"):
-            check_shards(path, name)
-            model, info = reader.from_pretrained(
-                path,
-                config=config,
-                dtype=torch.float32,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
+            model, lost = read_weights(
+                AutoModelForCausalLM, path, name, config, dtype=torch.float32, trust_remote_code=False
             )
-    missing = sorted(info["missing_keys"])
-    if missing:
-        raise AnyorderError(f"the weights of {name} lack {missing[0]} and {len(missing) - 1} more: copy it again")
+    check_weights(model, name, lost)
     if objective == "causal" and not hasattr(model, "lm_head"):
         raise AnyorderError(f"{name} ({config.model_type}) has no head that is known: choose GPT-2 or one of its kind")
-    check_weights(model, name)
     return model
 
 

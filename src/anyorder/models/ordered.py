@@ -35,15 +35,20 @@ class Streams(NamedTuple):
     real: Tensor  # [B, K] bool: whether there is one
 
 
+def placed(rows: Tensor, positions: Tensor, values: Any) -> Tensor:
+    """A copy of ``rows`` [B, N] with ``values`` at ``positions`` [B, K]; -1 places nothing."""
+    n = rows.shape[1]
+    # A spare last column takes what is aimed at -1.
+    return pad(rows, (0, 1)).scatter_(1, torch.where(positions < 0, n, positions), values)[:, :n]
+
+
 def turns(given: Tensor, order: Tensor) -> Tensor:
     """When each token is read, [B, N]: 0 where ``given`` [B, N], t at σ_t of ``order`` [B, K], -1 where never.
 
     Rows of ``order`` shorter than K end in -1.
     """
-    b, n = given.shape
-    turn = torch.where(pad(given, (0, 1)), 0, -1)  # a spare column takes what is aimed at -1
-    number = torch.arange(1, order.shape[1] + 1, device=given.device).expand(b, -1)
-    return turn.scatter(1, torch.where(order < 0, n, order), number)[:, :n]
+    number = torch.arange(1, order.shape[1] + 1, device=given.device).expand(len(given), -1)
+    return placed(torch.where(given, 0, -1), order, number)
 
 
 def two_streams(turn: Tensor, text: Tensor | None = None) -> Streams:

@@ -49,9 +49,8 @@ class RelativeSelfAttention(BertSelfAttention):
         """[B, N, H] -> [B, N, H] and the attention weights [B, heads, N, N]; ``attention_mask`` is added to e."""
         n = hidden_states.shape[1]
         split = (*hidden_states.shape[:-1], -1, self.attention_head_size)
-        q = self.query(hidden_states).view(split).transpose(1, 2)  # [B, heads, N, d]
-        k = self.key(hidden_states).view(split).transpose(1, 2)
-        v = self.value(hidden_states).view(split).transpose(1, 2)
+        linears = (self.query, self.key, self.value)
+        q, k, v = (linear(hidden_states).view(split).transpose(1, 2) for linear in linears)  # [B, heads, N, d]
         # Distances -N .. N-1 (the first never occurs: it makes the rows of by_pair even).
         distance = torch.arange(-n, n, device=q.device).clamp(-self.clip, self.clip) + self.clip
 
@@ -73,7 +72,7 @@ class RelativeSelfAttention(BertSelfAttention):
         mask: Tensor | None,
         distances: Tensor,
         own: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Tensor:
         """Queries [B, heads, M, d] and keys and values [B, heads, S, d] that stand anywhere, in any order.
 
         With ``own``, [B, heads, M, d] each, a query looks at a key and a value of its own as well, at distance 0.
@@ -88,7 +87,7 @@ class RelativeSelfAttention(BertSelfAttention):
         others = weights[..., : k.shape[-2]]
         by_row = others.new_zeros((*others.shape[:-1], 2 * self.clip + 1)).scatter_add(-1, row, others)
         z = others @ v + by_row @ values
-        return z if own is None else z + weights[..., -1:] * (own[1] + values[self.clip]), weights
+        return z if own is None else z + weights[..., -1:] * (own[1] + values[self.clip])
 
     def _weights(self, e: Tensor, mask: Tensor | None) -> Tensor:
         e = e * self.scaling

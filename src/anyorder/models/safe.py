@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,16 @@ def read_config(path: str, name: str, trust_remote_code: bool | None = None, **c
     return config
 
 
+def read_weights(
+    reader: Any, path: str, name: str, config: PreTrainedConfig, *, allow_pickle: bool = False, **options: Any
+) -> tuple[Any, list[str]]:
+    """The model of a checkpoint as the class ``reader`` makes it, and the parameters that it does not hold, sorted."""
+    check_shards(path, name, allow_pickle)
+    safe = None if allow_pickle else True
+    model, info = reader.from_pretrained(path, config=config, use_safetensors=safe, output_loading_info=True, **options)
+    return model, sorted(info["missing_keys"])
+
+
 def check_shards(path: str, name: str, allow_pickle: bool = False) -> None:
     """Refuse an index whose shards are not files of the checkpoint's own: transformers would read any path it names."""
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
@@ -81,10 +92,12 @@ def check_shards(path: str, name: str, allow_pickle: bool = False) -> None:
                 )
 
 
-def check_weights(model: torch.nn.Module, name: str) -> None:
-    """Refuse weights that are no numbers, or too large to have been learnt."""
+def check_weights(model: torch.nn.Module, name: str, lost: Sequence[str] = ()) -> None:
+    """Refuse weights that have ``lost`` some, are no numbers, or too large to have been learnt."""
     import torch
 
+    if lost:
+        raise AnyorderError(f"the weights of {name} lack {lost[0]} and {len(lost) - 1} more: copy it again")
     for weight in (*model.parameters(), *model.buffers()):
         if weight.is_floating_point() and weight.numel():
             largest = float(torch.linalg.vector_norm(weight.detach(), torch.inf))  # NaN if any is

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anyorder.errors import AnyorderError
 from anyorder.models.fit import max_length, read_tokenizer, readable
 from anyorder.models.load import check_positions, locate, quiet
-from anyorder.models.safe import check_shards, check_weights, read_config
+from anyorder.models.safe import check_weights, read_config, read_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -60,12 +60,10 @@ def _read(name_or_path: str | os.PathLike[str] | None, auto: Any, changes: dict[
                     "as BERT, u-PMLM or ModernBERT, or XLNet or GPT-2"
                 )
             _prepare(config, tokenizer, name)
-            check_shards(path, name)
-            model, info = auto.from_pretrained(
-                path, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
-                ignore_mismatched_sizes=True, output_loading_info=True,
-            )  # fmt: skip
-    _check(model, info["missing_keys"], tokenizer, name)
+            model, missing = read_weights(
+                auto, path, name, config, dtype=torch.float32, trust_remote_code=False, ignore_mismatched_sizes=True
+            )
+    _check(model, missing, tokenizer, name)
     # Token types where the model has them: what the tokenizer gives is what a pipeline passes on.
     types = getattr(config, "type_vocab_size", 0) > 1 or config.model_type == "xlnet"
     known = set(inspect.signature(model.forward).parameters) - (set() if types else {"token_type_ids"})
@@ -89,9 +87,7 @@ def _prepare(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, name:
 
 def _check(model: Any, missing: Sequence[str], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     backbone = model.base_model_prefix + "."
-    lost = sorted(key for key in missing if key.startswith(backbone) and ".pooler." not in key)
-    if lost:
-        raise AnyorderError(f"the weights of {name} lack {lost[0]} and {len(lost) - 1} more: copy it again")
-    check_weights(model, name)
+    lost = [key for key in missing if key.startswith(backbone) and ".pooler." not in key]
+    check_weights(model, name, lost)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise AnyorderError(f"{name}: its tokenizer knows more tokens than the model: save the one it was trained with")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.models.fit import position_tables
 from anyorder.stats import Record
 from anyorder.text.vocabulary import Vocabulary, vocabulary
 
@@ -69,10 +70,11 @@ def transplant(
     """
     words = vocabulary(old, model.config.vocab_size), vocabulary(new, len(new))
     grown = type(model)._from_config(_config(model.config, new), dtype=model.dtype)
-    state, shifts = model.state_dict(), _padding_shifts(model, grown)
+    state, firsts = model.state_dict(), _first_positions(model, grown)
     given: Any = grown.get_input_embeddings()
-    matrices = {_place(given.weight), _place(_decoder(grown).weight)}  # one, where input and output are tied
-    bias = _place(_decoder(grown).bias)
+    decoder: Any = grown.get_output_embeddings()
+    matrices = {_place(given.weight), _place(decoder.weight)}  # one, where input and output are tied
+    bias = _place(decoder.bias)
     found: dict[str, int] = {}
     entries = {_place(value): (name, value) for name, value in grown.state_dict().items()}  # tied ones once
     for name, value in entries.values():
@@ -81,8 +83,8 @@ def transplant(
             value.copy_(carried)
         elif _place(value) == bias:  # of another vocabulary
             value.zero_()
-        elif name in shifts:  # RoBERTa counts positions from the padding token's id on
-            before, after = shifts[name]
+        elif name in firsts:  # RoBERTa counts positions from the padding token's id on
+            before, after = firsts[name]
             known = state[name][before:][: len(value) - after]
             value[after : after + len(known)] = known  # what the old table had no room for starts at random
         elif name in state:
@@ -125,15 +127,10 @@ def start_bias(model: PreTrainedModel, counts: np.ndarray) -> None:
         model: A masked LM.
         counts: [V] how often each token occurs in the data; one is added to each.
     """
-    bias = _decoder(model).bias
-    if bias is not None:
+    decoder: Any = model.get_output_embeddings()
+    if decoder.bias is not None:
         logs = np.log(counts + 1.0)
-        bias.data.copy_(torch.from_numpy(logs - logs.mean()))
-
-
-def _decoder(model: PreTrainedModel) -> Any:
-    """The last linear map, from hidden states to logits."""
-    return model.get_output_embeddings()
+        decoder.bias.data.copy_(torch.from_numpy(logs - logs.mean()))
 
 
 def _place(value: Tensor | None) -> int | None:
@@ -176,13 +173,7 @@ def _config(config: PreTrainedConfig, new: PreTrainedTokenizerBase) -> PreTraine
     return config
 
 
-def _padding_shifts(old: PreTrainedModel, new: PreTrainedModel) -> dict[str, tuple[int, int]]:
-    """Position tables that begin after the padding token's id -> (first row of the old, of the new)."""
-    shifts = {}
-    modules = dict(old.named_modules())
-    for name, module in new.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            before: Any = modules[name]
-            if before.padding_idx is not None and module.padding_idx is not None:
-                shifts[f"{name}.weight"] = (before.padding_idx + 1, module.padding_idx + 1)
-    return shifts
+def _first_positions(old: PreTrainedModel, new: PreTrainedModel) -> dict[str, tuple[int, int]]:
+    """Position tables -> (row of a text's first token in the old, in the new)."""
+    before = {name: first for name, _, first in position_tables(old)}
+    return {f"{name}.weight": (before[name], first) for name, _, first in position_tables(new)}

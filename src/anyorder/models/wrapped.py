@@ -50,13 +50,11 @@ class Wrapped(nn.Module):
         self.inner = inner
         self.config = WrappedConfig()
         self._mask_id, self._find, self._shift = mask_id, logits or find_logits, shift
-        forward = inner.forward if isinstance(inner, nn.Module) else inner
-        names = _parameters(forward)
+        names = _parameters(inner.forward if isinstance(inner, nn.Module) else inner)
         # The tokens are given by name where the first argument is not them: transformers' forwards begin as they like.
-        self._name = "input_ids" if "input_ids" in names else None
-        self._time = next((name for name in _TIMES if name in names), None)
-        if not getattr(getattr(inner, "config", None), "time_conditioning", False):
-            self._time = None
+        self._by_name = "input_ids" in names
+        timed = getattr(getattr(inner, "config", None), "time_conditioning", False)
+        self._time = next((name for name in _TIMES if name in names), None) if timed else None
         with torch.inference_mode():
             row = torch.full((1, probe), mask_id, device=self.device)
             self.vocab_size = self(row).logits.shape[-1]
@@ -72,9 +70,7 @@ class Wrapped(nn.Module):
         if attention_mask is not None and not bool(attention_mask.all()):
             raise AnyorderError("a wrapped model takes rows of one length: give it no padding")
         known = {} if self._time is None else {self._time: self.noise(input_ids)}
-        output = (
-            self.inner(input_ids, **known) if self._name is None else self.inner(**{self._name: input_ids}, **known)
-        )
+        output = self.inner(input_ids=input_ids, **known) if self._by_name else self.inner(input_ids, **known)
         logits = self._find(output)
         if logits.ndim != 3 or logits.shape[:2] != input_ids.shape:
             raise AnyorderError(
@@ -97,9 +93,7 @@ class Wrapped(nn.Module):
 
 def find_logits(output: Any) -> Tensor:
     """The logits of a Hugging Face output, of a tuple that begins with them, or the tensor itself."""
-    found = getattr(output, "logits", None)
-    if found is None and isinstance(output, dict):
-        found = output.get("logits")
+    found = output.get("logits") if isinstance(output, dict) else getattr(output, "logits", None)
     if found is None:
         found = output[0] if isinstance(output, tuple | list) and output else output
     if not isinstance(found, Tensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -63,12 +64,13 @@ def any_order(
     sigma = parse(order)
     doubt = UNCERTAINTY.get(sigma) if isinstance(sigma, str) else None
     ordered = conditionals if isinstance(conditionals, Ordered) else None
+    draw_next: _Next
     if isinstance(conditionals, Ordered):
-        draw_next = _in_order(conditionals, doubt, warper)
+        draw_next = partial(_in_order, conditionals, doubt, warper)
     elif doubt is None:
-        draw_next = _by_rank(conditionals, warper)
+        draw_next = partial(_by_rank, conditionals, warper)
     else:
-        draw_next = _by_doubt(conditionals, doubt, warper)
+        draw_next = partial(_by_doubt, conditionals, doubt, warper)
 
     def init(tokens: Tensor, free: Tensor) -> AnyOrderState:
         blank = tokens.masked_fill(free, conditionals.mask_id)
@@ -92,50 +94,44 @@ _Next = Callable[[AnyOrderState, Tensor, Tensor], tuple[Tensor, Draw, int, Any]]
 _Doubt = Callable[[Tensor], Tensor]
 
 
-def _by_rank(conditionals: Conditionals, warper: Warper | None) -> _Next:
+def _by_rank(
+    conditionals: Conditionals, warper: Warper | None, state: AnyOrderState, rank: Tensor, u: Tensor
+) -> tuple[Tensor, Draw, int, Any]:
     """The next token in a known order, by a model that reads the whole text for it."""
-
-    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
-        positions = first_among(rank, state.open, 1)
-        return positions, *draw_at(conditionals, state.tokens, positions, u, warper), None
-
-    return draw_next
+    positions = first_among(rank, state.open, 1)
+    return positions, *draw_at(conditionals, state.tokens, positions, u, warper), None
 
 
-def _by_doubt(conditionals: Conditionals, doubt: _Doubt, warper: Warper | None) -> _Next:
+def _by_doubt(
+    conditionals: Conditionals, doubt: _Doubt, warper: Warper | None, state: AnyOrderState, rank: Tensor, u: Tensor
+) -> tuple[Tensor, Draw, int, Any]:
     """The token of the least doubt, by a model that reads the whole text for it."""
+    asked = pack(state.open)  # [B, K]
 
-    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
-        asked = pack(state.open)  # [B, K]
+    def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        where = asked[rows]
+        slot = doubt(log_q).masked_fill(where < 0, torch.inf).argmin(1, keepdim=True)  # [b, 1]
+        position = where.gather(1, slot)
+        chosen = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))  # [b, 1, V]
+        return position, *draw_from(chosen, u[rows].gather(1, position), warper)
 
-        def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
-            where = asked[rows]
-            slot = doubt(log_q).masked_fill(where < 0, torch.inf).argmin(1, keepdim=True)  # [b, 1]
-            position = where.gather(1, slot)
-            chosen = log_q.gather(1, slot[..., None].expand(-1, -1, log_q.shape[-1]))  # [b, 1, V]
-            return position, *draw_from(chosen, u[rows].gather(1, position), warper)
-
-        (position, *draw), rows_sent = ask(conditionals, state.tokens, asked, read)
-        position = torch.where(state.open.any(1, keepdim=True), position, -1)
-        return position, masked_draw(Draw(*draw), position), rows_sent, None
-
-    return draw_next
+    (position, *draw), rows_sent = ask(conditionals, state.tokens, asked, read)
+    position = torch.where(state.open.any(1, keepdim=True), position, -1)
+    return position, masked_draw(Draw(*draw), position), rows_sent, None
 
 
-def _in_order(ordered: Ordered, doubt: _Doubt | None, warper: Warper | None) -> _Next:
+def _in_order(
+    ordered: Ordered, doubt: _Doubt | None, warper: Warper | None, state: AnyOrderState, rank: Tensor, u: Tensor
+) -> tuple[Tensor, Draw, int, Any]:
     """The next token, in a known order or by doubt, by a model that keeps what it has read."""
-
-    def draw_next(state: AnyOrderState, rank: Tensor, u: Tensor) -> tuple[Tensor, Draw, int, Any]:
-        questions = []
-        if doubt is not None:
-            asked = pack(state.open)  # [B, K]
-            most = cells(asked.device) // max(1, len(asked) * ordered.vocab_size)
-            questions = list(asked.split(max(1, most), 1))
-            rank = place(rank, asked, torch.cat([doubt(ordered.ask(state.memory, part)) for part in questions], 1))
-        positions = first_among(rank, state.open, 1)
-        log_q = ordered.ask(state.memory, positions)
-        draw = masked_draw(draw_from(log_q, u.gather(1, positions.clamp(min=0)), warper), positions)
-        rows_sent = sum(int((part >= 0).any(1).sum()) for part in (*questions, positions))
-        return positions, draw, rows_sent, ordered.read(state.memory, positions, draw.tokens)
-
-    return draw_next
+    questions = []
+    if doubt is not None:
+        asked = pack(state.open)  # [B, K]
+        most = cells(asked.device) // max(1, len(asked) * ordered.vocab_size)
+        questions = list(asked.split(max(1, most), 1))
+        rank = place(rank, asked, torch.cat([doubt(ordered.ask(state.memory, part)) for part in questions], 1))
+    positions = first_among(rank, state.open, 1)
+    log_q = ordered.ask(state.memory, positions)
+    draw = masked_draw(draw_from(log_q, u.gather(1, positions.clamp(min=0)), warper), positions)
+    rows_sent = sum(int((part >= 0).any(1).sum()) for part in (*questions, positions))
+    return positions, draw, rows_sent, ordered.read(state.memory, positions, draw.tokens)

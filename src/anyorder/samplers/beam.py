@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.samplers.draw import ask, first, pack, place
+from anyorder.samplers.draw import ask, first_among, pack, place
 from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
 from anyorder.types import Conditionals
 
@@ -120,7 +121,13 @@ def beams(
     count = free.sum(1)
     if int(count.min()) != int(count.max()):
         raise AnyorderError("texts of one beam search have equally many blanks: search for the others on their own")
-    search = _Search(conditionals, free, rules, width, order, branch, generator)
+    sigma = parse(order)
+    rank = fixed_rank(sigma, free)
+    if isinstance(sigma, str) and sigma == "random":
+        if generator is None:
+            raise AnyorderError("a random order needs a generator: pass torch.Generator().manual_seed(0)")
+        rank = torch.rand(free.shape, generator=generator, dtype=torch.float64)
+    search = _Search(conditionals, rules, width, branch, sigma, rank, sent=torch.zeros(len(free), dtype=torch.long))
     masked, nothing = tokens.masked_fill(free, conditionals.mask_id), torch.zeros(len(tokens), dtype=torch.float64)
     now = _Hypotheses(masked, free, nothing, torch.arange(len(tokens)), nothing[:, None][:, :0])
     blanks, wanted = int(count.max()), min(keep or width, width)
@@ -133,30 +140,17 @@ def beams(
     return [Beam(*part) for part in parts]
 
 
+@dataclass(eq=False)
 class _Search:
-    """What stays the same from step to step; ``sent`` counts the rows sent for each text."""
+    """What stays the same from step to step."""
 
-    def __init__(
-        self,
-        conditionals: Conditionals,
-        free: Tensor,
-        rules: Rules | None,
-        width: int,
-        order: str | Sequence[int] | Tensor,
-        branch: int,
-        generator: torch.Generator | None,
-    ) -> None:
-        self.conditionals = conditionals
-        self.rules = rules
-        self.width = width
-        self.branch = branch
-        self.sigma = parse(order)
-        self.rank = fixed_rank(self.sigma, free)  # [T, N], or None for an order decided as we go
-        if isinstance(self.sigma, str) and self.sigma == "random":
-            if generator is None:
-                raise AnyorderError("a random order needs a generator: pass torch.Generator().manual_seed(0)")
-            self.rank = torch.rand(free.shape, generator=generator, dtype=torch.float64)
-        self.sent = torch.zeros(len(free), dtype=torch.long)
+    conditionals: Conditionals
+    rules: Rules | None
+    width: int
+    branch: int
+    sigma: str | Tensor  # the order
+    rank: Tensor | None  # [T, N], or None for an order decided as we go
+    sent: Tensor  # [T] counts the rows sent for each text
 
     def step(self, now: _Hypotheses, keep: int, last: bool) -> _Hypotheses:
         """One more blank filled in every hypothesis, the best ``keep`` of each text."""
@@ -201,11 +195,8 @@ class _Search:
     def _ways(self, now: _Hypotheses, rows: Tensor) -> tuple[_Candidates, Tensor]:
         """The best ``width`` ways to fill the next blank of each hypothesis ``rows``, and the outlook of each."""
         texts, still_open, text = now.tokens[rows], now.still_open[rows], now.text[rows]
-        if self.rank is not None:
-            once = torch.ones(len(rows), dtype=torch.long)
-            asked = first(torch.where(still_open, self.rank[text], torch.inf), once)
-        else:
-            asked = pack(still_open)  # [H, K]: every hypothesis has the same number of open blanks
+        # [H, K]: every hypothesis has the same number of open blanks
+        asked = pack(still_open) if self.rank is None else first_among(self.rank[text], still_open, 1)
         with torch.inference_mode():
             (position, token, value, outlook), _ = ask(self.conditionals, texts, asked, self._reader(text, asked))
         self.sent += torch.bincount(text, minlength=len(self.sent))

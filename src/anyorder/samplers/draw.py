@@ -124,12 +124,8 @@ def draw_at(
 ) -> tuple[Draw, int]:
     """Draw independently at ``positions`` [B, K] (-1: nowhere), given ``tokens`` and the uniforms ``u`` [B, N]."""
     u = u.gather(1, positions.clamp(min=0))
-
-    def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
-        return draw_from(log_q, u[rows], warper)
-
-    (drawn, log_prob, entropy), rows_sent = ask(conditionals, tokens, positions, read)
-    return masked_draw(Draw(drawn, log_prob, entropy), positions), rows_sent
+    parts, rows_sent = ask(conditionals, tokens, positions, lambda log_q, rows: draw_from(log_q, u[rows], warper))
+    return masked_draw(Draw(*parts), positions), rows_sent
 
 
 def draw_in_sequence(
@@ -160,9 +156,8 @@ def place(tokens: Tensor, positions: Tensor, values: Tensor | int) -> Tensor:
     # A spare last column takes what is aimed at -1; without it such slots would overwrite a real position.
     spare = torch.cat([tokens, tokens.new_zeros((tokens.shape[0], 1))], 1)
     index = torch.where(positions >= 0, positions, length)
-    if isinstance(values, int):
-        return spare.scatter_(1, index, values)[:, :length]
-    return spare.scatter_(1, index, values.to(tokens.dtype))[:, :length]
+    values = values if isinstance(values, int) else values.to(tokens.dtype)
+    return spare.scatter_(1, index, values)[:, :length]
 
 
 def pack(mask: Tensor) -> Tensor:
@@ -170,12 +165,12 @@ def pack(mask: Tensor) -> Tensor:
     return first(torch.where(mask, 0.0, torch.inf).double(), mask.sum(1))
 
 
-def first(rank: Tensor, count: Tensor) -> Tensor:
-    """The ``count`` [B] positions of least ``rank`` [B, N] in each row, in that order, ending in -1.
+def first(rank: Tensor, count: Tensor | int) -> Tensor:
+    """The ``count`` ([B], or one for all) positions of least ``rank`` [B, N] in each row, in that order, ending in -1.
 
     A position of infinite rank is never chosen; ties go to the left.
     """
-    count = torch.minimum(count, torch.isfinite(rank).sum(1))
+    count = torch.isfinite(rank).sum(1).clamp(max=count)
     width = max(1, int(count.max())) if len(count) else 1
     order = torch.argsort(rank, dim=1, stable=True)[:, :width]
     return torch.where(torch.arange(width, device=rank.device) < count[:, None], order, -1)
@@ -184,9 +179,7 @@ def first(rank: Tensor, count: Tensor) -> Tensor:
 def first_among(rank: Tensor, among: Tensor, count: Tensor | int) -> Tensor:
     """:func:`first` restricted to the positions ``among`` [B, N]."""
     rank = torch.where(among, rank, torch.inf)
-    if isinstance(count, int):
-        if count == 1:  # by far the most common, and no sort
-            best = rank.min(1, keepdim=True)
-            return torch.where(torch.isfinite(best.values), best.indices, -1)
-        count = torch.full((rank.shape[0],), count, device=rank.device)
+    if isinstance(count, int) and count == 1:  # by far the most common, and no sort
+        best = rank.min(1, keepdim=True)
+        return torch.where(torch.isfinite(best.values), best.indices, -1)
     return first(rank, count)

@@ -14,10 +14,6 @@ from anyorder.samplers.draw import entropy_of
 ORDERS = ("left-to-right", "right-to-left", "random", "confidence", "entropy")
 
 
-def _doubt(log_q: Tensor) -> Tensor:
-    return -log_q.amax(-1).double()
-
-
 def _closeness(log_q: Tensor) -> Tensor:
     best = log_q.exp().double().topk(min(2, log_q.shape[-1]), dim=-1).values  # a vocabulary of one has no runner-up
     return -(best[..., 0] - best[..., -1])
@@ -27,7 +23,7 @@ def _closeness(log_q: Tensor) -> Tensor:
 # conditional only, never a token drawn from it: choosing *where* by *what* was drawn would bias the text even
 # with exact conditionals and one position at a time.
 UNCERTAINTY: dict[str, Callable[[Tensor], Tensor]] = {
-    "confidence": _doubt,  # the least surprising best guess first
+    "confidence": lambda log_q: -log_q.amax(-1).double(),  # the least surprising best guess first
     "margin": _closeness,  # the widest gap between best and second best first
     "entropy": entropy_of,  # the least entropy first
 }

@@ -12,7 +12,7 @@ from anyorder.samplers.draw import (
     Draw,
     Warper,
     ask,
-    draw_from,
+    draw_at,
     entropy_of,
     first_among,
     inverse_cdf,
@@ -92,11 +92,10 @@ def refine(
         return place(tokens, positions, random_tokens), certainty, rows_sent
 
     def predict(tokens: Tensor, positions: Tensor, u: Tensor) -> tuple[Draw, int]:
-        u = u.gather(1, positions.clamp(min=0))
+        if not greedy:
+            return draw_at(conditionals, tokens, positions, u, warper)
 
         def read(log_q: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
-            if not greedy:
-                return draw_from(log_q, u[rows], warper)
             best = log_q.max(-1)
             return best.indices, best.values.double(), entropy_of(log_q)
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
-from anyorder.samplers.any_order import AnyOrderState
+from anyorder.samplers.any_order import AnyOrderState, any_order
 from anyorder.samplers.draw import (
     Draw,
     Warper,
@@ -34,7 +34,7 @@ from anyorder.samplers.draw import (
     uniforms,
     warped,
 )
-from anyorder.samplers.orders import UNCERTAINTY, fixed_rank, parse
+from anyorder.samplers.orders import UNCERTAINTY, parse
 from anyorder.types import Info, Ordered, Randomness, Sampler
 
 
@@ -57,10 +57,6 @@ def speculative(
         raise AnyorderError(f"the order {sigma!r} is decided token by token: guess ahead in another, such as random")
     if guesses < 1:
         raise AnyorderError(f"at least one token must be guessed, not {guesses}: raise guesses")
-
-    def init(tokens: Tensor, free: Tensor) -> AnyOrderState:
-        blank = tokens.masked_fill(free, ordered.mask_id)
-        return AnyOrderState(blank, free.clone(), fixed_rank(sigma, free), ordered.begin(blank, ~free))
 
     def step(generator: Randomness, state: AnyOrderState) -> tuple[AnyOrderState, Info]:
         keys, *u = uniforms(generator, state.tokens, 4)
@@ -86,7 +82,7 @@ def speculative(
         draw = masked_draw(Draw(tokens, log_prob, entropy_of(log_q)), positions)
         return _filled(state, positions, draw, memory, passes=2)
 
-    return Sampler(init, step)
+    return Sampler(any_order(ordered, order=sigma).init, step)
 
 
 def _all_but_the_last(ahead: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from anyorder.serve.costs import cost
 from anyorder.serve.jobs import Job
 from anyorder.tasks.generate import plan_on
 from anyorder.tasks.lm import MaskedLM
-from anyorder.tasks.options import GenerateOptions
-from anyorder.tasks.samplers import AnyOrder, Parallel
+from anyorder.tasks.options import SAID, GenerateOptions
+from anyorder.tasks.samplers import AnyOrder, Parallel, options_of
 from anyorder.tasks.together import Plan
 from anyorder.text.compose import Frame, between
 from anyorder.text.vocabulary import vocabulary
@@ -111,8 +111,5 @@ class Growing:
 
 def commits(options: GenerateOptions) -> bool:
     """Whether a token that was drawn stays."""
-    from anyorder.tasks.options import SAID
-    from anyorder.tasks.samplers import options_of
-
     kind = options_of(options.sampler, {name: getattr(options, name) for name in SAID})[1]
     return isinstance(kind, AnyOrder | Parallel)

@@ -45,8 +45,7 @@ def _score(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
 
 
 def _joint(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:
-    rows = 2 * lm.conditionals.vocab_size
-    return rows * tokens / (1 if options.tail is None else 8)
+    return 2 * lm.conditionals.vocab_size * tokens / (1 if options.tail is None else 8)
 
 
 def _translate(lm: MaskedLM, tokens: int, text: str, options: Any) -> float:

@@ -28,7 +28,7 @@ class Job:
     """One request.
 
     Attributes:
-        kind: which work, a key of :data:`anyorder.serve.work.WORK`.
+        kind: which work, see :class:`anyorder.serve.work.Worker`.
         texts: what it is about.
         options: how; jobs of one kind whose ``key`` is equal may share a batch.
         key: what must be equal for that.

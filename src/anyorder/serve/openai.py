@@ -66,14 +66,12 @@ def routes() -> APIRouter:
     @router.get("/v1/models")
     async def models(request: Request) -> dict[str, Any]:
         """The one model there is."""
-        name = request.app.state.lm.name
-        return {"object": "list", "data": [_model(name)]}
+        return {"object": "list", "data": [_model(request.app.state.lm.name)]}
 
     @router.get("/v1/models/{name:path}")
     async def model(name: str, request: Request) -> dict[str, Any]:
         """The one model there is, by its name."""
-        _the_one(request, name)
-        return _model(name)
+        return _model(_the_one(request, name))
 
     @router.post("/v1/completions", response_model=None)
     async def completions(said: Completion, request: Request) -> dict[str, Any] | StreamingResponse:

@@ -53,11 +53,11 @@ def body(
     return create_model(name, __base__=Request, __doc__=options.__doc__, **own, **said)
 
 
-def read(request: BaseModel, options: type[Any], **own: Any) -> Any:
+def read(request: BaseModel, options: type[Any]) -> Any:
     """The options that a body says; raises AnyorderError where they contradict each other."""
     given = {one.name: getattr(request, one.name) for one in fields(options) if hasattr(request, one.name)}
     # Equal options share a batch, so that they must be hashable.
-    return options(**{name: tuple(one) if isinstance(one, list) else one for name, one in {**given, **own}.items()})
+    return options(**{name: tuple(one) if isinstance(one, list) else one for name, one in given.items()})
 
 
 def as_a_body_says(text: str) -> str:

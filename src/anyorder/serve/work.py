@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -23,7 +24,7 @@ from anyorder.tasks.fill import Completion, fill
 from anyorder.tasks.joint import described, text_joints
 from anyorder.tasks.lm import MaskedLM
 from anyorder.tasks.score import score
-from anyorder.tasks.translate import Translation, translate
+from anyorder.tasks.translate import translate
 from anyorder.text.vocabulary import vocabulary
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class Worker:
             "fill": self._fill,
             "score": self._score,
             "joint": self._joint,
-            "generate": self._generate,
+            "generate": partial(write, self.lm, pace=pace, metrics=metrics),
             "translate": self._translate,
             "position": self._position,
             "mask": self._mask,
@@ -94,11 +95,7 @@ class Worker:
 
     def _translate(self, batch: Sequence[Job]) -> None:
         options: Any = batch[0].options
-
-        def ask(texts: str | list[str]) -> list[Translation]:
-            return translate(self.lm, texts, options)
-
-        for job, found in answered(batch, ask):
+        for job, found in answered(batch, lambda texts: translate(self.lm, texts, options)):
             self._metrics.tokens.inc(sum(len(one.tokens) for one in found))
             job.end([one.to_dict() for one in found])
 
@@ -116,9 +113,6 @@ class Worker:
             names = dict.fromkeys((*options.methods, "mlm"))
             joints = text_joints(self.lm, text, tuple(names), options, report=self._pace)
             job.end({**described(self.lm, text, joints, options), "heat": heat(joints, job.extra["cells"])})
-
-    def _generate(self, batch: Sequence[Job]) -> None:
-        write(self.lm, batch, self._pace, self._metrics)
 
     def _mask(self, batch: Sequence[Job]) -> None:
         options: Any = batch[0].options

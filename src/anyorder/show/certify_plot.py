@@ -13,8 +13,7 @@ def plot(verdicts: list[Verdict], path: Path) -> None:
     """Write the picture to ``path``; the ending says in which format."""
     others = [v for v in verdicts if not v.sampler.startswith("parallel")]
     steps = [v for v in verdicts if v.sampler.startswith("parallel")]
-    panels = int(bool(others)) + int(bool(steps))
-    figure, axes = new_figure(columns=panels, width=7.5, height=5.5)
+    figure, axes = new_figure(columns=bool(others) + bool(steps), width=7.5, height=5.5)
     from matplotlib.lines import Line2D  # after new_figure, which says what to do where matplotlib is missing
 
     names = list(dict.fromkeys(v.world for v in verdicts))

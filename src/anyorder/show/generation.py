@@ -79,7 +79,6 @@ def plot_generation(rows: Sequence[GenerationQuality], path: Path) -> None:
         axis.set_xticks(ticks, [str(tick) for tick in ticks])
         if field in ("perplexity", "seconds"):
             plain_log(axis, "y")
-        axis.set_xlabel("steps")
-        axis.set_ylabel(label)
+        axis.set(xlabel="steps", ylabel=label)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=FONT, loc="outside lower center", ncols=5)
     save_figure(figure, path)

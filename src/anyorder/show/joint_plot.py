@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from anyorder.show.figure import FONT, new_figure, save_figure
+from anyorder.stats import mean_estimate
 
 if TYPE_CHECKING:
     from anyorder.tasks.joint import TextJoint
@@ -77,13 +78,11 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
     axis.set_zorder(bars.get_zorder() + 1)
     axis.patch.set_visible(False)
     for method in records[0]["scores"]:
-        means, errors = [], []
+        found = []
         for d in distances:
-            nll = torch.tensor(
-                [r["scores"][method]["p_nll"] / len(r["positions"]) for r in records if r["distance"] == d]
-            )
-            means.append(float(nll.mean()))
-            errors.append(float(nll.std() / len(nll) ** 0.5) if len(nll) > 1 else math.nan)
+            nll = [r["scores"][method]["p_nll"] / len(r["positions"]) for r in records if r["distance"] == d]
+            found.append(mean_estimate(nll))
+        means, errors = [one.value for one in found], [one.standard_error for one in found]
         colour = COLOURS.get(method)
         axis.errorbar(distances, means, errors, fmt="o", ms=3, label=method, color=colour)
         # A line through a single example would show its noise as if it were a trend.
@@ -91,8 +90,7 @@ def distance_plot(records: Sequence[Mapping[str, Any]], path: str | Path, *, tit
         axis.plot(distances, trend, lw=1.2, color=colour)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bars.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel(LABELS[kind])
-    axis.set_ylabel("pairwise NLL, nats per token (± 1 s.e.)")
+    axis.set(xlabel=LABELS[kind], ylabel="pairwise NLL, nats per token (± 1 s.e.)")
     figure.legend(fontsize=FONT, loc="outside lower center", ncols=5)
     axis.set_title(title, fontsize=10)
     save_figure(figure, path)

@@ -54,8 +54,7 @@ def plot_efficiency(rows: list[EfficiencyRow], path: Path) -> None:
         ax.set_xlabel("masks")
     one.set(title="one mask per sample", ylabel="variance / Cramér–Rao")
     all_masks.set(title="averaged over all masks", ylabel="variance / Cramér–Rao")
-    handles = one.get_legend_handles_labels()
-    figure.legend(*handles, fontsize=FONT, frameon=False, loc="outside lower center", ncols=3)
+    figure.legend(*one.get_legend_handles_labels(), fontsize=FONT, frameon=False, loc="outside lower center", ncols=3)
     save_figure(figure, path)
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anyorder.chains.stutter import Stutter
+from anyorder.show.printable import table as new_table
 from anyorder.studies.lab import EfficiencyRow, MixingRow, ParallelRow
 
 
@@ -38,10 +39,8 @@ def show_mixing(rows: list[MixingRow]) -> None:
 def show_efficiency(rows: list[EfficiencyRow]) -> None:
     """A row for each masking law, theory beside experiment."""
     several = len({row.coupling for row in rows}) > 1
-    table = Table(title="Variance of the estimator / Cramér–Rao, exact and by fits", box=None, pad_edge=False)
-    table.add_column("masks", no_wrap=True)
-    for column in ("one mask", "fits", "all masks", "fits", "worst", "≤ C"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ("one mask", "fits", "all masks", "fits", "worst", "≤ C")
+    table = new_table(("masks",), numbers, "Variance of the estimator / Cramér–Rao, exact and by fits")
     table.caption = (
         "worst: the worst direction of θ; C: the Poincaré constant of Gibbs with the same masks; "
         "∞: such masks do not identify the parameters"
@@ -69,9 +68,8 @@ def show_parallel(rows: list[ParallelRow], toy: list[Stutter]) -> None:
     """What products lose by coupling, then the stutter toy."""
     if rows:
         title = "Nats lost by a product: in one block of k, and by decoding in K steps"
-        table = Table("coupling", title=title, box=None, pad_edge=False)
-        for name in [f"k={k}" for k in rows[0].blocks] + [f"K={m}" for m in rows[0].steps]:
-            table.add_column(name, justify="right")
+        names = [*(f"k={k}" for k in rows[0].blocks), *(f"K={m}" for m in rows[0].steps)]
+        table = new_table(("coupling",), names, title)
         for row in rows:
             values = [*row.blocks.values(), *row.steps.values()]
             table.add_row(f"{row.coupling:g}", *(f"{value:.3f}" for value in values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from anyorder.stats import Record
@@ -107,15 +107,11 @@ def headline(model: str, options: GenerateOptions) -> tuple[str, str]:
     """Title and note of a recording: what was given, and the settings that made the text."""
     given = [f"{name}: {value}" for name in _GIVEN if (value := getattr(options, name)) is not None]
     sampler, chosen = options_of(options.sampler, {name: getattr(options, name) for name in SAID})
-    said = [sampler, *(f"{one.name} {getattr(chosen, one.name)}" for one in fields(chosen) if _says(chosen, one))]
+    own = {one.name: getattr(chosen, one.name) for one in fields(chosen) if one.name not in _GIVEN}
+    said = [sampler, *(f"{name} {value}" for name, value in own.items() if value not in (None, False))]
     said += [f"temperature {options.temperature:g}"] if options.temperature != 1 else []
     said += [f"{name.replace('_', '-')} {value:g}" for name in _CUTS if (value := getattr(options, name)) is not None]
     return "; ".join(given), ", ".join([*said, f"seed {options.seed}", f"model {model}"])
-
-
-def _says(options: object, one: Field[Any]) -> bool:
-    """Whether an option is worth a word: neither absent nor a text that the title has."""
-    return getattr(options, one.name) not in (None, False) and one.name not in _GIVEN
 
 
 def positions(task: Plan) -> list[int]:

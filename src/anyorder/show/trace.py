@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from anyorder.show.recording import positions
@@ -50,9 +51,7 @@ class Tracer:
         if start != self._batch:
             self._begin(task, start)
         drawn = [p for p in info.positions[0].tolist() if p >= 0]
-        if info.accepted is not None and not bool(info.accepted[0]):
-            drawn = []
-        if not drawn:
+        if not drawn or (info.accepted is not None and not bool(info.accepted[0])):
             return
         inner = positions(task)
         number = {position: str(i + 1) for i, position in enumerate(inner)}
@@ -69,29 +68,22 @@ class Tracer:
 
     def _show(self, step: str, index: str, sequence: Text) -> None:
         if self._live is None:
-            line = Text(f"{step:<4}  {index:<16}  ")
-            self._console.print(line + sequence, soft_wrap=True)
+            self._console.print(Text(f"{step:<4}  {index:<16}  ") + sequence, soft_wrap=True)
             return
         self._rows.append((step, index, sequence))
         self._live.update(self._table(), refresh=True)
 
-    def _table(self) -> Any:
-        from rich.table import Table
-
+    def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         table.add_column("Step", justify="right")
         table.add_column("Prediction index", max_width=24)
         table.add_column("State of the sequence")
         # A terminal can only redraw what fits on it: the earlier steps of a long text scroll out of the table.
-        room = max(1, (self._console.height - 2) // max(1, self._lines()))
+        lines = 1 + max(len(row[2]) for row in self._rows) // max(20, self._console.width - 24)  # of a row
+        room = max(1, (self._console.height - 2) // lines)
         for row in self._rows[-room:]:
             table.add_row(*row)
         return table
-
-    def _lines(self) -> int:
-        """Lines the newest row takes."""
-        longest = max(len(row[2]) for row in self._rows)
-        return 1 + longest // max(20, self._console.width - 24)
 
     def _finish(self) -> None:
         # Chains come back to a position again and again: the list would say nothing.

@@ -46,14 +46,11 @@ def plot_translation(rows: Sequence[TranslationQuality], path: Path) -> None:
     colours = {lengths: f"C{n}" for n, lengths in enumerate(dict.fromkeys(row.lengths for row in rows))}
     markers = dict(zip(dict.fromkeys(row.way for row in rows), itertools.cycle("_os^vD<>PX*"), strict=False))
     steps = sorted({row.steps for row in rows if row.steps is not None})
-    for axis, (label, value) in zip(axes, fields, strict=True):
+    for axis, (title, value) in zip(axes, fields, strict=True):
         for way, lengths in dict.fromkeys((row.way, row.lengths) for row in rows):
             mine = [row for row in rows if (row.way, row.lengths) == (way, lengths)]
-            style: dict[str, Any] = {
-                "label": f"{way}, {lengths} length{'s' * (lengths > 1)}",
-                "color": colours[lengths],
-                "lw": 1.2,
-            }
+            label = f"{way}, {lengths} length{'s' * (lengths > 1)}"
+            style: dict[str, Any] = {"label": label, "color": colours[lengths], "lw": 1.2}
             if way == BASELINE:
                 axis.axhline(value(mine[0]), ls=":", **style)
                 continue
@@ -61,7 +58,6 @@ def plot_translation(rows: Sequence[TranslationQuality], path: Path) -> None:
             axis.plot([row.steps for row in mine], [value(row) for row in mine], marker=markers[way], ms=4, **style)
         axis.set_xscale("log", base=2)
         axis.set_xticks(steps, [str(step) for step in steps])
-        axis.set_xlabel("steps")
-        axis.set_ylabel(label)
+        axis.set(xlabel="steps", ylabel=title)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=FONT, loc="outside lower center", ncols=3)
     save_figure(figure, path)

@@ -18,11 +18,9 @@ _SHORT = {"matthews": "MCC", "f1": "F1", "accuracy": "acc", "pearson": "r", "spe
 
 def _grid(rows: Sequence[Row], spread: bool) -> tuple[list[str], list[list[str]]]:
     """Column titles and the cells of every model."""
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, dict[str, None]] = {}  # task -> its metrics, in their order
     for row in rows:
-        metrics = columns.setdefault(row.task, [])
-        if row.metric not in metrics:
-            metrics.append(row.metric)
+        columns.setdefault(row.task, {})[row.metric] = None
     # the average is the last column, after SQuAD 2.0 too
     names = sorted(columns, key=lambda task: task == "average")
     found = {(row.model, row.task, row.metric): row for row in rows}

@@ -16,12 +16,11 @@ from transformers import AutoModelForMaskedLM
 
 import anyorder
 from anyorder.errors import AnyorderError
-from anyorder.metrics.curve import NAME, Curve
+from anyorder.metrics.curve import NAME
 from anyorder.models.load import BUNDLED
 from anyorder.studies.bars import measure
 from anyorder.studies.card import card, held_out_texts
 from anyorder.studies.schedule import measure_curve
-from anyorder.tasks.lm import MaskedLM
 from anyorder.training.tokenizer import load_tokenizer
 
 LIMIT = 32 * 10**6  # bytes of weights the package may carry
@@ -65,17 +64,12 @@ def bundle(
         measured = measure(lm, data_dir, pairs_limit=pairs_limit) if data_dir else None
         if measured and measured.short and not allow_short:
             raise AnyorderError(f"the model falls short ({'; '.join(measured.short)}): add --allow-short to take it")
-        _measure_curve(lm, final.parent).write(made / NAME)
+        special = lm.tokenizer.all_special_ids
+        texts = [text[~np.isin(text, special)].tolist() for text in held_out_texts(lm, final.parent)]
+        measure_curve(lm, texts).curve.write(made / NAME)
         (made / "README.md").write_text(card(final.parent, lm, measured, start), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)
-
-
-def _measure_curve(lm: MaskedLM, run: Path) -> Curve:
-    """The curve of the model on the texts its run held out."""
-    special = lm.tokenizer.all_special_ids
-    texts = [text[~np.isin(text, special)].tolist() for text in held_out_texts(lm, run)]
-    return measure_curve(lm, texts).curve
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def card(run: Path, lm: MaskedLM, measured: Measured | None = None, start: str |
     accuracy = blank_accuracy(lm, [held_out[i] for i in evenly(0, len(held_out), _BLANKS)])
     parameters = sum(p.numel() for p in lm.model.parameters())
     sums = "\n".join(f"- `{name}`, sha256 `{digest}`" for name, digest in meta["files"].items())
+    shares = " or ".join(f"{share:.0%}" for share in sorted(set(meta["holdout"])))
     start = start or (f"`{recipe['init']}`" if recipe["init"] else "random weights")
     return f"""# anyorder mini
 
@@ -61,7 +62,7 @@ It ships with `anyorder` so that everything can be tried at once; it is not a la
 
 ## Data
 
-Text files with one paragraph per line and a blank line between documents; the last {_percent(meta["holdout"])} of the
+Text files with one paragraph per line and a blank line between documents; the last {shares} of the
 documents of each were held out. What each file is and where it comes from: `docs/data.md`.
 
 {sums}
@@ -114,16 +115,12 @@ def _validation(readings: list[dict[str, Any]]) -> str:
             lines.append(
                 f"- Held-out any-order loss (eq 6, uniform count){title}, nats per token, at the end of the run:"
             )
-            lines.append(",\n".join(f"  {name} {_figure(loss)}" for name, loss in parts.items()))
+            figures = [
+                f"  {name} {loss['value']:.3f} ± {loss['standard_error']:.3f} ({loss['samples']:,} texts)"
+                for name, loss in parts.items()
+            ]
+            lines.append(",\n".join(figures))
     return "\n".join(lines)
-
-
-def _figure(loss: dict[str, Any]) -> str:
-    return f"{loss['value']:.3f} ± {loss['standard_error']:.3f} ({loss['samples']:,} texts)"
-
-
-def _percent(shares: list[float]) -> str:
-    return " or ".join(f"{share:.0%}" for share in sorted(set(shares)))
 
 
 def _samples(lm: MaskedLM, held_out: list[np.ndarray]) -> str:

@@ -77,23 +77,15 @@ def measure_pairs(
 
 
 def text_pairs(
-    lm: MaskedLM,
-    conditionals: Conditionals,
-    text: int,
-    tokens: Tensor,
-    free: Tensor,
-    random: int,
-    neighbours: int,
-    seed: int,
+    lm: MaskedLM, conditionals: Conditionals, text: int, tokens: Tensor, free: Tensor, count: int, seed: int
 ) -> list[Dependence]:
-    """Measure pairs of one text, tokens [N], free [N]."""
+    """Measure ``count`` random pairs of one text, tokens [N], free [N], and half as many pairs of neighbours."""
     generator = torch.Generator().manual_seed(seed)
-    pairs = choose_pairs(free, random, neighbours, generator)
+    pairs = choose_pairs(free, count, count // 2, generator)
     information, influence = measure_pairs(conditionals, tokens, pairs, generator)
     seen = attention_of(lm.model, tokens[None])
-    attention = None if seen is None else seen[0]
     return [
-        Dependence(text, i, j, beside, float(nats), float(tv), None if attention is None else float(attention[i, j]))
+        Dependence(text, i, j, beside, float(nats), float(tv), None if seen is None else float(seen[0, i, j]))
         for (i, j, beside), nats, tv in zip(pairs, information, influence, strict=True)
     ]
 

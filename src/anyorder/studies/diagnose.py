@@ -17,7 +17,7 @@ from anyorder.errors import AnyorderError
 from anyorder.metrics.text import adjacent_repeats
 from anyorder.stats import Estimate, mean_estimate, ratio_estimate, to_json
 from anyorder.studies.dependence import Dependence, safe_block, text_pairs
-from anyorder.studies.options import DiagnoseOptions
+from anyorder.studies.options.generation import DiagnoseOptions
 from anyorder.studies.text_chains import ChainReport, text_chain
 from anyorder.tasks.pieces import affixes
 
@@ -116,15 +116,8 @@ class Diagnosis:
             "advice": self.advice,
             "information": {k: e.to_dict() for k, e in estimates.items() if e.samples > 1},
             "attention_correlation": self.attention_correlation,
-            "safe_blocks": self.safe_blocks,
-            "safe_spaced": self.safe_spaced,
-            "pairs": [p.to_dict() for p in self.pairs],
-            "chains": [{**c.to_dict(), "escape": c.escape} for c in self.chains],
-            "corpus_stutter": self.corpus_stutter,
-            "stutter": [asdict(s) for s in self.stutter],
-            "texts": self.texts,
-            "skipped": self.skipped,
-            "settings": asdict(self.settings),
+            **asdict(self),
+            "chains": [{**asdict(c), "escape": c.escape} for c in self.chains],
         }
         return dict(to_json(found))
 
@@ -146,8 +139,7 @@ def diagnose(lm: MaskedLM, texts: Sequence[str], settings: DiagnoseOptions) -> I
     total = len(rows) + 2 * len(chain_rows) * settings.sweeps / 4 + len(plans)
     done = 0.0
     for number, (tokens, free) in enumerate(rows):
-        beside = settings.pairs // 2
-        pairs = text_pairs(lm, conditionals, number, tokens, free, settings.pairs, beside, settings.seed + number)
+        pairs = text_pairs(lm, conditionals, number, tokens, free, settings.pairs, settings.seed + number)
         found.pairs += pairs
         drawn = [p for p in pairs if not p.neighbours]
         apart = [p.information for p in drawn if p.j - p.i > 1]

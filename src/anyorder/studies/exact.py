@@ -89,8 +89,7 @@ def empirical_tv(table: Table, texts: Tensor, repeats: int) -> Estimate:
     """Mean total variation between ``table`` and the histograms of ``repeats`` equal parts of ``texts`` [R*n, N]."""
     base, length = table.vocab_size, table.length
     state = (texts * base ** torch.arange(length - 1, -1, -1)).sum(1).view(repeats, -1)  # [R, n]
-    count = torch.zeros((repeats, base**length), dtype=torch.float64)
-    count.scatter_add_(1, state, torch.ones_like(state, dtype=torch.float64))
+    count = torch.stack([part.bincount(minlength=base**length) for part in state]).double()
     tv = (count / state.shape[1] - table.log_joint.exp().flatten()).abs().sum(1) / 2  # [R]
     return mean_estimate(tv)
 

@@ -105,13 +105,11 @@ def _without_separator(model: Path, folder: Path) -> Path:
     from anyorder.training.tokenizer import load_tokenizer
 
     def write(place: Path) -> None:
+        for file in [*model.glob("*.safetensors"), *model.glob("*.json")]:
+            (place / file.name).write_bytes(file.read_bytes())
         tokenizer = load_tokenizer(model)
         tokenizer.sep_token = tokenizer.pad_token
-        tokenizer.save_pretrained(place)
-        for file in [*model.glob("*.safetensors"), *model.glob("*.json")]:
-            target = place / file.name
-            if not target.exists():  # tokenizer files are already there
-                target.write_bytes(file.read_bytes())
+        tokenizer.save_pretrained(place)  # in the place of the files that were copied
 
     if not folder.exists():
         atomically(folder, write)

@@ -6,6 +6,7 @@ its texts are measured and judged in the same way.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import deque
@@ -127,22 +128,16 @@ def masked_writers(
     yield writer("any-order", length, sampler="any-order", reading="full")
     if getattr(lm.model.config, TRAINED, False):
         yield writer("ordered", length, sampler="any-order", reading="ordered")
-    for sampler, schedule in _kinds(samplers, schedules):
-        for count in steps:
+    for sampler in samplers:
+        scheduled = sampler in ("parallel", "pairs")
+        for schedule, count in itertools.product(schedules if scheduled else (None,), steps):
             options: dict[str, Any] = {"sampler": sampler, "steps": count}
             if sampler == "gibbs":
                 options["block"] = math.ceil(2 * length / count)
-            elif sampler != "refine":
+            elif scheduled:
                 pairs = sampler == "pairs"
                 options |= {"sampler": "parallel", "schedule": schedule, "order": order, "pairs": pairs}
             yield writer(f"{sampler} {schedule}" if schedule else sampler, count, **options)
-
-
-def _kinds(samplers: Sequence[str], schedules: Sequence[str | None]) -> Iterator[tuple[str, str | None]]:
-    """Every sampler, once per schedule if it has one."""
-    for sampler in samplers:
-        for schedule in schedules if sampler in ("parallel", "pairs") else (None,):
-            yield sampler, schedule
 
 
 def causal_writer(

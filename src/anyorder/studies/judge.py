@@ -46,10 +46,8 @@ class Judge:
     @property
     def start(self) -> int | None:
         """The token that opens a text, so that the first word is judged too; None if the model has none."""
-        for token in (self.tokenizer.bos_token_id, self.tokenizer.cls_token_id, self.model.config.bos_token_id):
-            if token is not None:
-                return int(token)
-        return None
+        possible = (self.tokenizer.bos_token_id, self.tokenizer.cls_token_id, self.model.config.bos_token_id)
+        return next((int(token) for token in possible if token is not None), None)
 
     def perplexity(self, texts: Sequence[str]) -> GenerativePerplexity:
         """Generative perplexity of ``texts`` together with their entropy, in bounded memory.

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 PADDINGS = ("masked", "predicted")
 _ROWS = 16  # contexts scored between two reports of progress
 Progress = Callable[[str, int, int], None]
-Job = tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]  # order, method, log q of free tokens, rows per context
+# Order, method, log q of free tokens, rows per context (0: one per predicted token).
+Job = tuple[str, str, Callable[[Tensor, Tensor], Tensor], int]
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def evaluate(
     limit: int | None = None,
     seed: int = 0,
     load: LoadOptions = LoadOptions(),
-    progress: Progress | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> list[Perplexity]:
     """All perplexities of one model: sequential, and for an any-order model random: a masked one by each method of
     ``random``, and in order if it was trained to be read so; XLNet along one order per context.
@@ -164,29 +165,17 @@ def evaluate(
         jobs += [("random", method, *each[method]) for method in random]
         if getattr(lm.model.config, TRAINED, False):
             jobs += along("ordered", partial(chain, ModelOrdered(lm.model, **ids)))
-    cells = []
-    for order, method, terms, passes in jobs:
-        cells += _cells(name, order, method, padding, rows, terms, passes, progress)
-    return cells
+    return [cell for job in jobs for cell in _cells(name, padding, rows, job, progress)]
 
 
-def _cells(
-    name: str,
-    order: str,
-    method: str,
-    padding: str,
-    rows: Contexts,
-    terms: Callable[[Tensor, Tensor], Tensor],
-    passes: int,
-    progress: Progress | None,
-) -> list[Perplexity]:
-    """Score every context; ``passes`` is rows per context, 0 for one per predicted token."""
+def _cells(name: str, padding: str, rows: Contexts, job: Job, progress: Progress) -> list[Perplexity]:
+    """Score every context."""
+    order, method, terms, passes = job
     began = time.perf_counter()
     parts = []
     for part in torch.arange(len(rows.tokens)).split(_ROWS):
         parts.append(terms(rows.tokens[part], rows.free[part]))
-        if progress is not None:
-            progress(f"{name} {order} {method}", int(part[-1]) + 1, len(rows.tokens))
+        progress(f"{name} {order} {method}", int(part[-1]) + 1, len(rows.tokens))
     seconds = time.perf_counter() - began
     log_q = torch.cat(parts)  # [B, N]
     counts = {"words": rows.words}

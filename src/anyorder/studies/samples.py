@@ -7,7 +7,7 @@ count from 0: nothing here looks at what comes out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,12 +30,9 @@ _LONGEST = 30  # words of a sentence with blanks
 
 def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str) -> Interval:
     """Perplexity of blocks, each along one order: ``sequential`` or ``random``."""
-    special = torch.tensor(lm.tokenizer.all_special_ids)
     log_probs: list[float] = []
     counts: list[int] = []
-    for start in range(0, len(blocks), _ROWS):
-        tokens = _padded(blocks[start : start + _ROWS], lm.conditionals.pad_id)
-        free = ~torch.isin(tokens, special)
+    for tokens, free in _parts(lm, blocks):
         if order == "sequential":
             rank = left_to_right(free)
         else:
@@ -48,20 +45,23 @@ def order_perplexity(lm: MaskedLM, blocks: Sequence[np.ndarray], order: str) -> 
 def blank_accuracy(lm: MaskedLM, blocks: Sequence[np.ndarray]) -> Interval:
     """How often the likeliest token is the right one where a single token of a block, chosen uniformly, is masked."""
     generator = torch.Generator().manual_seed(0)
-    special = torch.tensor(lm.tokenizer.all_special_ids)
     hits = 0
-    for start in range(0, len(blocks), _ROWS):
-        tokens = _padded(blocks[start : start + _ROWS], lm.conditionals.pad_id)
-        place = torch.multinomial((~torch.isin(tokens, special)).double(), 1, generator=generator)
+    for tokens, free in _parts(lm, blocks):
+        place = torch.multinomial(free.double(), 1, generator=generator)
         truth = tokens.gather(1, place)
         log_q = lm.conditionals(tokens.scatter(1, place, lm.conditionals.mask_id), place)
         hits += int((log_q.argmax(-1) == truth).sum())
     return Interval(hits / len(blocks), *wilson(hits, len(blocks)))
 
 
-def _padded(blocks: Sequence[np.ndarray], pad_id: int | None) -> Tensor:
-    # Without a padding token blocks are of one length, and what would fill them up does not matter.
-    return pad_sequence([torch.tensor(block.tolist()) for block in blocks], True, pad_id or 0)
+def _parts(lm: MaskedLM, blocks: Sequence[np.ndarray]) -> Iterator[tuple[Tensor, Tensor]]:
+    """A few blocks at once, [B, N], and which of their tokens are words."""
+    special = torch.tensor(lm.tokenizer.all_special_ids)
+    for start in range(0, len(blocks), _ROWS):
+        part = [torch.tensor(block.tolist()) for block in blocks[start : start + _ROWS]]
+        # Without a padding token blocks are of one length, and what would fill them up does not matter.
+        tokens = pad_sequence(part, True, lm.conditionals.pad_id or 0)
+        yield tokens, ~torch.isin(tokens, special)
 
 
 @dataclass(frozen=True)

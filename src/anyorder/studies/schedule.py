@@ -81,7 +81,7 @@ def measure_curve(
     length: int | None = None,
     count: int = TEXTS,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> MeasuredCurve:
     """Measure the curve of ``lm``.
 
@@ -105,8 +105,7 @@ def measure_curve(
     parts = []
     for start in range(0, len(chosen), _ROWS):
         parts.append(_curves(lm, torch.tensor(chosen[start : start + _ROWS]), len(before), n, seed))
-        if progress is not None:
-            progress(min(start + _ROWS, len(chosen)), len(chosen))
+        progress(min(start + _ROWS, len(chosen)), len(chosen))
     each = np.concatenate(parts)
     return MeasuredCurve(_curve(each, n), each)
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from anyorder.errors import AnyorderError
 from anyorder.files.columns import rows as table_rows
 from anyorder.files.journal import Journal
+from anyorder.metrics.bootstrap import middle
 from anyorder.metrics.text import adjacent_repeats
-from anyorder.metrics.translation import Scored, bootstrap, interval, scored
+from anyorder.metrics.translation import Scored, bootstrap, scored
 from anyorder.stats import Interval, Record
 from anyorder.studies.options.translation import WAYS, two_columns
 from anyorder.tasks.options import TranslateOptions
@@ -145,9 +146,9 @@ def study(
             steps=system.steps,
             lengths=system.lengths,
             sentences=len(written.texts),
-            bleu=interval(bleu.of(), mine),
-            chrf=interval(chrf.of(), letters),
-            ahead=interval(bleu.of() - baselines[system.lengths].of(), mine - others),
+            bleu=middle(bleu.of(), mine),
+            chrf=middle(chrf.of(), letters),
+            ahead=middle(bleu.of() - baselines[system.lengths].of(), mine - others),
             stutter=adjacent_repeats(written.tokens) - natural[id(writer)],
             seconds=written.seconds,
             passes=written.passes,

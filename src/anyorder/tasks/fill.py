@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from anyorder.errors import AnyorderError
+from anyorder.samplers.orders import parse as parse_order
 from anyorder.samplers.seeds import Seeds
 from anyorder.tasks.html import Shown
 from anyorder.tasks.lengths import length_posteriors
@@ -221,8 +222,6 @@ def read_template(lm: MaskedLM, text: str, vocab: Vocabulary) -> Template:
 
 def numbered(order: str | Sequence[int], layout: Layout) -> str | Tensor:
     """An order whose ``given:`` numbers count the unknown tokens from 1 -> one of positions in the row."""
-    from anyorder.samplers.orders import parse as parse_order
-
     sigma = parse_order(order)
     if isinstance(sigma, str):
         return sigma

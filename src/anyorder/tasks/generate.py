@@ -110,13 +110,13 @@ def generate(
     """
     asked = [number for number, prompt in enumerate(prompts) if first is None or (prompt or "").strip()]
     plans = plans_of(lm, [prompts[number] for number in asked], options, [(first or 1) + number for number in asked])
-    found: list[dict[int, Generation]] = [{} for _ in prompts]
+    found: list[list[Generation]] = [[] for _ in prompts]
     for several in together(plans):
         for _ in several.steps():
             pass
         for row, one in zip(several.rows, several.generations(), strict=True):
-            found[asked[row.text]][row.sample] = one
-    return [[several[i] for i in range(len(several))] for several in found]
+            found[asked[row.text]].append(one)  # the samples of one text come in their order
+    return found
 
 
 def plans_of(

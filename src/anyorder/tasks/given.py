@@ -101,9 +101,8 @@ def length_laws(lm: MaskedLM, rows: Sequence[Sequence[int]], law: str = "auto") 
 def _by_head(lm: MaskedLM, head: LengthHead, rows: Sequence[Sequence[int]]) -> Tensor:
     pad, typed = lm.conditionals.pad_id, typed_by(lm.model)
     before, between, _ = pair_frame(lm.tokenizer)
-    rows = [
-        row[: len(row) - len(between) + 1] for row in rows
-    ]  # as it was trained: up to the token that ends the source
+    # As it was trained: up to the token that ends the source.
+    rows = [row[: len(row) - len(between) + 1] for row in rows]
     found: list[tuple[int, Tensor]] = []
     for batch in batches([len(row) for row in rows], pad, size=_ROWS):
         tokens = padded([torch.tensor(rows[i]) for i in batch], pad).to(lm.model.device)
@@ -127,8 +126,7 @@ def _by_text(lm: MaskedLM, rows: Sequence[Sequence[int]], room: Sequence[int]) -
     templates = [Template(("", ""), (Blank(some[0], some[-1]),)) for some in ranges]
     layouts = [[blank_row(lm, row, n) for n in some] for row, some in zip(rows, ranges, strict=True)]
     found = torch.full((len(rows), max(some[-1] for some in ranges) + 1), -torch.inf, dtype=torch.float64)
-    for row, (some, law) in enumerate(
-        zip(ranges, length_posteriors(lm.conditionals, layouts, templates, words), strict=True)
-    ):
-        found[row, some[0] : some[-1] + 1] = law
+    laws = length_posteriors(lm.conditionals, layouts, templates, words)
+    for row, some, law in zip(found, ranges, laws, strict=True):
+        row[some[0] : some[-1] + 1] = law
     return found

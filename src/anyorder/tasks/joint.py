@@ -18,9 +18,10 @@ from anyorder.joints.hcb import Hcb
 from anyorder.joints.measures import divergences
 from anyorder.joints.methods import METHODS, derive
 from anyorder.joints.pair import PairJoint
+from anyorder.joints.product import product
 from anyorder.joints.support import adaptive_joint
 from anyorder.joints.support_joint import SupportJoint
-from anyorder.joints.tables import pair_tables
+from anyorder.joints.tables import masked_marginals, pair_tables
 from anyorder.tasks.html import heat_map
 from anyorder.tasks.options import JointOptions, JointsOptions
 from anyorder.text.template import check_length, layout, parse
@@ -104,10 +105,7 @@ class TextJoint:
         out["marginals"] = {name: self._best(axis, top) for axis, name in enumerate("ab")}
         if self.disagreement is not None:
             out["disagreement"] = self.disagreement
-        for name in _FACTS:
-            if hasattr(self.joint, name):
-                out[name] = getattr(self.joint, name)
-        return out
+        return out | {name: getattr(self.joint, name) for name in _FACTS if hasattr(self.joint, name)}
 
     @property
     def heading(self) -> str:
@@ -167,10 +165,20 @@ def text_joints(
     for method in methods:
         choose(method, METHODS, "method")
     vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
-    tokens, a, b = read_pair(lm, text, vocab, allow_unknown=options.allow_unknown)
-    if options.tail is not None:
+    tokens, a, b = read_pair(lm, text, allow_unknown=options.allow_unknown)
+    tail = options.tail
+    if tail is not None:
         q: Conditionals = lm.conditionals if options.special_tokens else Restricted(lm.conditionals, ~vocab.special)
-        return _adaptive(q, tokens, a, b, methods, vocab, options.tail, report)
+        adaptive: dict[str, Callable[[], PairJoint]] = {
+            "ag": lambda: adaptive_joint(q, tokens, a, b, tail=tail, report=report),
+            "mlm": lambda: product(*masked_marginals(q, tokens, a, b)),
+        }
+        others = [method for method in methods if method not in adaptive]
+        if others:
+            raise AnyorderError(
+                f"an adaptive support is for ag and mlm, not {others[0]}: leave out --tail for the others"
+            )
+        return {method: TextJoint(adaptive[method](), method, vocab) for method in methods}
     values = None if options.special_tokens else (~vocab.special).nonzero().squeeze(1)
     with torch.inference_mode():
         tables = pair_tables(lm.conditionals, tokens, a, b, values=values, report=report)
@@ -191,37 +199,9 @@ def described(lm: MaskedLM, text: str, joints: dict[str, TextJoint], options: Jo
     return {**about, "methods": {name: found.to_dict(options.top) for name, found in joints.items()}}
 
 
-def _adaptive(
-    conditionals: Conditionals,
-    tokens: Tensor,
-    a: int,
-    b: int,
-    methods: Sequence[str],
-    vocab: Vocabulary,
-    tail: float,
-    report: Callable[[int], object],
-) -> dict[str, TextJoint]:
-    from anyorder.joints.product import product
-    from anyorder.joints.tables import masked_marginals
-
-    others = [m for m in methods if m not in ("mlm", "ag")]
-    if others:
-        raise AnyorderError(f"an adaptive support is for ag and mlm, not {others[0]}: leave out --tail for the others")
-    out = {}
-    for method in methods:
-        if method == "ag":
-            joint: PairJoint = adaptive_joint(conditionals, tokens, a, b, tail=tail, report=report)
-        else:
-            joint = product(*masked_marginals(conditionals, tokens, a, b))
-        out[method] = TextJoint(joint, method, vocab)
-    return out
-
-
-def read_pair(
-    lm: MaskedLM, text: str, vocab: Vocabulary | None = None, *, allow_unknown: bool = False
-) -> tuple[Tensor, int, int]:
+def read_pair(lm: MaskedLM, text: str, *, allow_unknown: bool = False) -> tuple[Tensor, int, int]:
     """Tokens [N] of a text with exactly two blanks, and where they are."""
-    vocab = vocab or vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
+    vocab = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     check_length(text, vocab, lm.max_length)
     template = parse(text, str(lm.tokenizer.mask_token), lm.max_length)
     lengths = [blank.low for blank in template.blanks]

@@ -76,9 +76,8 @@ class FillOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         owners = {"order": ("beam", "sample"), "beam": ("beam",), "samples": ("sample",), "tail": ("joint",)}
-        defaults = {one.name: one.default for one in fields(self)}
         for name, methods in owners.items():
-            if self.method not in methods and getattr(self, name) != defaults[name]:
+            if self.method not in methods and getattr(self, name) != getattr(FillOptions, name):
                 remedy = f"leave it out, or choose --method {' or '.join(methods)}"
                 raise AnyorderError(f"the method {self.method!r} has no {name}: {remedy}")
 
@@ -140,20 +139,13 @@ PAIR_METHODS = ("mlm", "mrf", "mrf-logit", "hcb", "ag")
 class JointOptions(Options):
     """Of :func:`anyorder.tasks.joint.text_joints`."""
 
-    method: str = option(
-        "ag",
-        "mlm (the product), mrf, mrf-logit, hcb or ag (Arnold-Gokhale).",
-        choices=PAIR_METHODS,
-    )
+    method: str = option("ag", "mlm (the product), mrf, mrf-logit, hcb or ag (Arnold-Gokhale).", choices=PAIR_METHODS)
     _: KW_ONLY
     tail: float | None = option(None, f"ag and mlm: {TAIL}", above=0, below=1)
     special_tokens: bool = option(False, "Let a blank hold special tokens too, as in the paper.")
     allow_unknown: bool = option(False, UNKNOWN)
     seed: int = option(
-        0,
-        "For scripts that pass one everywhere: a joint is computed, nothing is random.",
-        least=0,
-        most=LARGEST_SEED,
+        0, "For scripts that pass one everywhere: a joint is computed, nothing is random.", least=0, most=LARGEST_SEED
     )
 
     def __post_init__(self) -> None:

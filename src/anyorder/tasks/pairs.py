@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -49,19 +49,12 @@ class Example:
         return self.b - self.a - 1
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The examples of a file, and how many lines on the way could not be used."""
 
     examples: list[Example]
-    empty: int = 0
-    short: int = 0  # one token only, or no two adjacent ones
-    long: int = 0  # more tokens than the model takes
-
-    @property
-    def skipped(self) -> dict[str, int]:
-        """Lines left out, by reason."""
-        return {"empty": self.empty, "short": self.short, "long": self.long}
+    # Lines by reason: empty; short, one token only, or no two adjacent ones; long, more tokens than the model takes.
+    skipped: dict[str, int]
 
 
 def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size: int = 2, each: int = 1) -> Drawn:
@@ -73,16 +66,13 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size:
     lines = list(Source(path))
     special = torch.tensor(lm.tokenizer.all_special_ids, dtype=torch.long)
     order = torch.randperm(len(lines), generator=torch.Generator().manual_seed(seed)).tolist()
-    counts = {"empty": 0, "short": 0, "long": 0}
+    texts = [(i + 1, text) for i in order if (text := lines[i].strip())]
+    counts = {"empty": len(lines) - len(texts), "short": 0, "long": 0}
     examples: list[Example] = []
     # The whole file is looked at even when enough was found, so that what is counted does not depend on n.
-    for start in range(0, len(order), _CHUNK):
-        chunk = [(i, lines[i].strip()) for i in order[start : start + _CHUNK]]
-        counts["empty"] += sum(not text for _, text in chunk)
-        chunk = [(i, text) for i, text in chunk if text]
-        encoded = (
-            lm.tokenizer([text for _, text in chunk], truncation=False, verbose=False)["input_ids"] if chunk else []
-        )
+    for start in range(0, len(texts), _CHUNK):
+        chunk = texts[start : start + _CHUNK]
+        encoded = lm.tokenizer([text for _, text in chunk], truncation=False, verbose=False)["input_ids"]
         for (number, text), ids in zip(chunk, encoded, strict=True):
             tokens = torch.tensor(ids, dtype=torch.long)
             places = torch.nonzero(~torch.isin(tokens, special)).squeeze(1)
@@ -93,13 +83,13 @@ def draw_examples(lm: MaskedLM, path: str, scheme: str, n: int, seed: int, size:
             drawn = {draw(places, scheme, size, generator) for _ in range(each)}  # the same pair counts once
             if None in drawn:
                 counts["short"] += 1
-            examples += [Example(number + 1, tokens, p) for p in sorted(filter(None, drawn))][: n - len(examples)]
+            examples += [Example(number, tokens, p) for p in sorted(filter(None, drawn))][: n - len(examples)]
     if not examples:
         raise AnyorderError(
             f"{path} has no line with {size} tokens to mask ({counts['empty']} empty, {counts['short']} too short, "
             f"{counts['long']} too long for the model): give a file with one sentence per line"
         )
-    return Drawn(examples, **counts)
+    return Drawn(examples, counts)
 
 
 def draw(places: Tensor, scheme: str, size: int, generator: torch.Generator) -> tuple[int, ...] | None:

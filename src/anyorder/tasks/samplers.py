@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 INFLUENCES = ("tokens", "attention")  # what the adaptive sampler measures dependence by
 
-
+# The least of each option that counts something, in words.
+_LEAST = {"speculate": "one guess", "steps": "one step", "block": "a block of one token", "blocks": "one block"}
 _STEPS = "Steps of parallel and refine (at most one per token), or of a chain (gibbs, adaptive, metropolis)."
 _BLOCK = "Tokens resampled together by gibbs and adaptive."
 _DRAFT = "A text to start from in place of masks; all of it may change."
@@ -67,6 +68,12 @@ class SamplerOptions:
 
     in_order: ClassVar[bool] = False  # goes token by token, so that the model may be read in order
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name, None)
+            if value is not None and value < 1:
+                raise AnyorderError(f"at least {least} is needed, not {value}: raise --{name}")
+
     def make(self, task: Task) -> Made:
         """The sampler for a task."""
         raise NotImplementedError
@@ -96,7 +103,7 @@ class AnyOrder(SamplerOptions):
     def __post_init__(self) -> None:
         from anyorder.samplers.orders import UNCERTAINTY, parse
 
-        _positive(self.speculate, "speculate", "one guess")
+        super().__post_init__()
         order = parse(self.order)
         if self.speculate and isinstance(order, str) and order in UNCERTAINTY:
             raise AnyorderError(f"the order {order!r} is decided token by token: leave out --speculate, or the order")
@@ -145,7 +152,7 @@ class Parallel(SamplerOptions):
         from anyorder.metrics.schedules import SCHEDULES
         from anyorder.samplers.parallel import COMMITS, check
 
-        _positive(self.steps, "steps", "one step")
+        super().__post_init__()
         if self.order not in COMMITS:
             raise AnyorderError(
                 f"parallel commits by {', '.join(COMMITS)}, not in the order {self.order!r}: choose one"
@@ -174,7 +181,7 @@ class Parallel(SamplerOptions):
 
     def _steps(self, task: Task) -> int | None:
         """How many there are; None: the entropy bound alone takes as many as it takes."""
-        return None if self.steps is None and self.epsilon is not None else _at_most(task.blanks, self.steps, 16)
+        return None if self.steps is None and self.epsilon is not None else min(self.steps or 16, task.blanks)
 
     def _blocks(self, task: Task, steps: int) -> tuple[int, ...]:
         """How many tokens each step commits."""
@@ -215,8 +222,7 @@ class Gibbs(SamplerOptions):
     def __post_init__(self) -> None:
         from anyorder.samplers.gibbs import MODES
 
-        _positive(self.steps, "steps", "one step")
-        _positive(self.block, "block", "a block of one token")
+        super().__post_init__()
         choose(self.mode, MODES, "Gibbs mode")
 
     def make(self, task: Task) -> Made:
@@ -239,7 +245,7 @@ class Refine(SamplerOptions):
     def __post_init__(self) -> None:
         from anyorder.samplers.refine import STARTS
 
-        _positive(self.steps, "steps", "one step")
+        super().__post_init__()
         if self.start is not None:
             choose(self.start, STARTS, "start")
             if (self.start == "given") != (self.draft is not None):
@@ -249,7 +255,7 @@ class Refine(SamplerOptions):
         """See :class:`SamplerOptions`."""
         from anyorder.samplers.refine import refine
 
-        steps = _at_most(task.blanks, self.steps, 10)
+        steps = min(self.steps or 10, task.blanks)
         start = self.start or ("masks" if self.draft is None else "given")
         return Made(refine(task.conditionals, steps=steps, start=start, greedy=task.greedy, warper=task.warper), steps)
 
@@ -264,9 +270,6 @@ class Metropolis(SamplerOptions):
 
     steps: int | None = option(None, _STEPS)
     draft: str | None = option(None, _DRAFT)
-
-    def __post_init__(self) -> None:
-        _positive(self.steps, "steps", "one step")
 
     def make(self, task: Task) -> Made:
         """See :class:`SamplerOptions`."""
@@ -294,9 +297,7 @@ class Adaptive(SamplerOptions):
     draft: str | None = option(None, _DRAFT)
 
     def __post_init__(self) -> None:
-        _positive(self.steps, "steps", "one step")
-        _positive(self.block, "block", "a block of one token")
-        _positive(self.blocks, "blocks", "one block")
+        super().__post_init__()
         choose(self.influence, INFLUENCES, "influence")
 
     def make(self, task: Task) -> Made:
@@ -358,16 +359,6 @@ def names(sampler: str) -> set[str]:
 def holders(option_name: str) -> tuple[str, ...]:
     """The samplers that have an option."""
     return tuple(name for name in SAMPLERS if option_name in names(name))
-
-
-def _positive(value: int | None, name: str, what: str) -> None:
-    if value is not None and value < 1:
-        raise AnyorderError(f"at least {what} is needed, not {value}: raise --{name}")
-
-
-def _at_most(blanks: int, steps: int | None, usual: int) -> int:
-    """Steps asked for, or the usual number, but no more than there are blanks."""
-    return min(steps or usual, blanks)
 
 
 def _chain_steps(task: Task, steps: int | None, block: int, *, sweeps: int, name: str) -> int:

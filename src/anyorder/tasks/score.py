@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from anyorder.scoring.bound import bound
 from anyorder.scoring.chain import chain, left_to_right, random_ranks
@@ -21,6 +20,7 @@ from anyorder.tasks.html import coloured, table
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import Piece, pieces
 from anyorder.tasks.reading import reader
+from anyorder.tasks.rows import padded
 from anyorder.types import Conditionals, Ordered
 
 if TYPE_CHECKING:
@@ -75,13 +75,7 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON; ``windows``, ``reading`` and ``per_token`` only where they say something."""
-        out: dict[str, Any] = {
-            "text": self.text,
-            "method": self.method,
-            "log_prob": self.log_prob,
-            "standard_error": self.standard_error,
-            "tokens": self.tokens,
-        }
+        out = {name: getattr(self, name) for name in ("text", "method", "log_prob", "standard_error", "tokens")}
         if self.windows > 1:
             out["windows"] = self.windows
         if self.method == "chain":
@@ -252,8 +246,8 @@ def batches(rows: Sequence[Piece], method: Method, pad_id: int | None) -> Iterat
 
 def pad(rows: Sequence[Piece], pad_id: int | None) -> tuple[Tensor, Tensor, Tensor]:
     """Pieces -> tokens [B, N], free [B, N] and words [B, N]."""
-    tokens = pad_sequence([torch.tensor(piece.tokens) for piece in rows], True, pad_id or 0)
-    words = pad_sequence([torch.tensor(piece.words) for piece in rows], True, -1)
+    tokens = padded([torch.tensor(piece.tokens) for piece in rows], pad_id)
+    words = padded([torch.tensor(piece.words) for piece in rows], -1)
     index = torch.arange(tokens.shape[1])
     start = torch.tensor([piece.start for piece in rows])[:, None]
     stop = torch.tensor([piece.stop for piece in rows])[:, None]

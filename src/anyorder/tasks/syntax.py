@@ -39,20 +39,13 @@ def load_parser(name: str) -> Parse:
 
 def tree_distance(first: Token, second: Token) -> int:
     """Arcs between two words of one parse."""
-    above = _upwards(first)
-    for steps, word in enumerate(_upwards(second)):
-        if word in above:
-            return steps + above.index(word)
-    raise AssertionError("every path ends at the root above all sentences")
+    above = _upwards(first)  # both paths end at the root above all sentences
+    return next(steps + above.index(word) for steps, word in enumerate(_upwards(second)) if word in above)
 
 
 def _upwards(word: Token) -> list[int]:
     """The word, its head, the head's head and so on, and at last -1, the root above all sentences."""
-    path = [word.i]
-    while word.head.i != word.i:
-        word = word.head
-        path.append(word.i)
-    return [*path, -1]
+    return [word.i, *(above.i for above in word.ancestors), -1]
 
 
 def word_at(parse: Doc, character: int) -> Token:

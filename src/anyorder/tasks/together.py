@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from anyorder.conditionals.wanted import Wanted
 from anyorder.samplers.draw import place
 from anyorder.samplers.run import stream
 from anyorder.samplers.seeds import Seeds
+from anyorder.stats import Record
 from anyorder.tasks.rows import batches, padded
 from anyorder.tasks.samplers import SamplerOptions, Task
 from anyorder.text.compose import Canvas
@@ -26,7 +27,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(Record):
     """One generated text.
 
     Attributes:
@@ -55,10 +56,6 @@ class Generation:
     def cells(self) -> dict[str, str]:
         """A row of a table."""
         return {"log_prob": f"{self.log_prob:.3f}", "passes": str(self.passes), "text": self.text}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, ready for JSON."""
-        return {**asdict(self), "tokens": list(self.tokens)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,6 +24,7 @@ from anyorder.samplers.repair import repair
 from anyorder.samplers.run import stream
 from anyorder.samplers.seeds import Seeds
 from anyorder.samplers.warpers import warper as make_warper
+from anyorder.stats import Record
 from anyorder.tasks.constraints import constraints, rules
 from anyorder.tasks.constraints import place as place_constraints
 from anyorder.tasks.given import blank_row, length_laws, openings
@@ -43,7 +44,7 @@ _PLACES = 3  # places tried for the words that must appear, for each length
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(Record):
     """A source and what was written for it.
 
     Attributes:
@@ -82,18 +83,19 @@ class Translation:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        found = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        found = super().to_dict() | {"score": self.score}
         if not self.states:
             del found["states"]
-        return {**found, "score": self.score}
+        return found
 
 
 class Drawn(NamedTuple):
-    """What a run of a sampler ends with."""
+    """What a batch of rows was filled with."""
 
     tokens: Tensor  # [B, N]
     log_prob: Tensor  # [B, N] float64, log q of each token when it was last drawn, 0 where none was
     rows: int  # rows sent through the model
+    states: list[list[str]]  # with ``trace``: what each row looked like at every step
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +110,6 @@ class _Row:
     log_prob: float = 0.0  # of the words that stand in it
     allowed: Tensor | None = None  # [N, V] what may stand where; None: any text
     alike: Hashable = ()  # rows filled together share it
-
-    @property
-    def free(self) -> Tensor:
-        """[N] bool: what is to be filled."""
-        return self.where.free
 
 
 def translate(lm: MaskedLM, texts: str | Sequence[str], options: TranslateOptions, first: int = 1) -> list[Translation]:
@@ -131,13 +128,13 @@ def translate(lm: MaskedLM, texts: str | Sequence[str], options: TranslateOption
     alone = isinstance(texts, str)
     sources = [texts] if isinstance(texts, str) else list(texts)
     some = [number for number, source in enumerate(sources) if alone or source.strip()]
-    found = {number: Translation(sources[number], "", (), 0.0, 0.0, 0) for number in range(len(sources))}
+    found = [Translation(source, "", (), 0.0, 0.0, 0) for source in sources]
     if some:
         given = [sources[number] for number in some]
         rows = _rows(lm, given, options, None if alone else first)
         for number, best in zip(some, _best(lm, given, rows, options), strict=True):
             found[number] = best
-    return [found[number] for number in range(len(sources))]
+    return found
 
 
 def _rows(lm: MaskedLM, sources: Sequence[str], options: TranslateOptions, first: int | None) -> list[_Row]:
@@ -166,13 +163,13 @@ def _constrained(
 ) -> list[_Row]:
     """``row`` with the words that must appear in each of their likeliest places."""
     found = []
-    for placed in place_constraints(lm.conditionals, row.where.tokens, row.free, wanted, _PLACES):
+    for placed in place_constraints(lm.conditionals, row.where.tokens, row.where.free, wanted, _PLACES):
         taken = {position for first, count in placed.places for position in range(first, first + count)}
         slots = tuple(position for position in row.where.slots[0] if position not in taken)
         where = Layout(placed.tokens, (slots,), ("", ""))
         allowed = rules(words, len(placed.tokens), placed, wanted, options.must_repeat)
         alike = (row.length, len(placed.tokens), placed.places)
-        found.append(_Row(row.text, where, row.start, row.length, row.length_log_prob, placed.log_prob, allowed, alike))
+        found.append(replace(row, where=where, log_prob=placed.log_prob, allowed=allowed, alike=alike))
     return found
 
 
@@ -180,12 +177,12 @@ def _best(lm: MaskedLM, sources: Sequence[str], rows: Sequence[_Row], options: T
     """Fill all rows, those of one length together, and choose for each source."""
     words = vocabulary(lm.tokenizer, lm.conditionals.vocab_size)
     lengths, alike = [len(row.where.tokens) for row in rows], [row.alike for row in rows]
-    filled: dict[int, list[Translation]] = {}
+    filled: list[list[Translation]] = [[] for _ in sources]
     for batch in batches(lengths, lm.conditionals.pad_id, alike=alike, size=_ROWS):
         mine = [rows[i] for i in batch]
         # The name of a row is what it is, not where it stands: its draws depend neither on the batch nor on the file.
         names = [(sources[row.text], row.length, row.alike) for row in mine]
-        done, states = _fill(lm, mine, Seeds(options.seed, names), words, options)
+        done = _fill(lm, mine, Seeds(options.seed, names), words, options)
         passes = math.ceil(done.rows / len(mine))
         for i, row in enumerate(mine):
             target = done.tokens[i, row.start : row.start + row.length]
@@ -196,24 +193,22 @@ def _best(lm: MaskedLM, sources: Sequence[str], rows: Sequence[_Row], options: T
                 log_prob=float(done.log_prob[i].sum()) + row.log_prob,
                 length_log_prob=row.length_log_prob,
                 passes=passes,
-                states=tuple(state[i] for state in states),
+                states=tuple(state[i] for state in done.states),
             )
-            filled.setdefault(row.text, []).append(one)
+            filled[row.text].append(one)
     chosen = []
-    for number in range(len(sources)):
-        best, *others = sorted(filled[number], key=lambda one: -one.score)
+    for several in filled:
+        best, *others = sorted(several, key=lambda one: -one.score)
         chosen.append(replace(best, others=tuple(one.text for one in others)))
     return chosen
 
 
-def _fill(
-    lm: MaskedLM, rows: Sequence[_Row], seeds: Seeds, words: Vocabulary, options: TranslateOptions
-) -> tuple[Drawn, list[list[str]]]:
-    """Fill rows that share one length and one set of rules; with ``trace`` also what each looked like at every step."""
+def _fill(lm: MaskedLM, rows: Sequence[_Row], seeds: Seeds, words: Vocabulary, options: TranslateOptions) -> Drawn:
+    """Fill rows that share one length and one set of rules."""
     name, chosen = options.chosen
     pad = lm.conditionals.pad_id
     tokens = padded([row.where.tokens for row in rows], pad)
-    free = padded([row.free.long() for row in rows], 0).bool()
+    free = padded([row.where.free for row in rows], None)
     allowed = ~words.special if rows[0].allowed is None else rows[0].allowed
     asked, _ = reader(lm, options.reading, f"the sampler {name!r}", chosen.in_order)
     warper = make_warper(temperature=options.temperature, top_k=None if options.draw else 1)
@@ -226,6 +221,7 @@ def _fill(
         greedy=not options.draw,
         attention=lambda: attention_influence(lm.model, lm.conditionals.mask_id, pad, options.source_attention),
     )
+    log_prob, sent = torch.zeros(tokens.shape, dtype=torch.float64), 0
     states: list[list[str]] = []
 
     def show(now: Tensor) -> None:
@@ -233,22 +229,20 @@ def _fill(
             states.append([_shown(words, now[i, row.start : row.start + row.length]) for i, row in enumerate(rows)])
 
     if not bool(free.any()):  # every token of the target is one that must appear
-        return Drawn(tokens, torch.zeros(tokens.shape, dtype=torch.float64), 0), states
+        return Drawn(tokens, log_prob, sent, states)
     made = _fitted(chosen, task.blanks).make(task)
     steps = stream(made.sampler, tokens, free, generator=seeds, steps=None if made.sampler.ends else made.steps)
     show(tokens)
-    log_prob, sent = torch.zeros(tokens.shape, dtype=torch.float64), 0
     for state, info in steps:
         taken = info.positions if info.accepted is None else torch.where(info.accepted[:, None], info.positions, -1)
         log_prob, tokens, sent = place(log_prob, taken, info.log_prob), state.tokens, sent + info.rows
         show(tokens)
-    done = Drawn(tokens, log_prob, sent)
     if options.repair:
-        again = repair(inside, done.tokens, free, generator=seeds, rounds=options.repair, warper=task.warper)
-        log_prob = torch.where(again.log_prob.isnan(), done.log_prob, again.log_prob)
-        done = Drawn(again.tokens, log_prob, done.rows + again.rows)
-        show(done.tokens)
-    return done, states
+        again = repair(inside, tokens, free, generator=seeds, rounds=options.repair, warper=task.warper)
+        log_prob = torch.where(again.log_prob.isnan(), log_prob, again.log_prob)
+        tokens, sent = again.tokens, sent + again.rows
+        show(tokens)
+    return Drawn(tokens, log_prob, sent, states)
 
 
 def _fitted(chosen: SamplerOptions, blanks: int) -> SamplerOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -94,14 +95,13 @@ def prompted(frame: Frame, prompt: str | None, begin: str | None, end: str | Non
         raise AnyorderError("nothing to generate: write ... or ___ where text is missing, or give --length")
     gaps = fixed.count(None)
     taken = frame.used(texts) + sum(n for n in fixed if n is not None)
+    share: Iterator[int] = iter(())
     if gaps:
         total = frame.room(length if length is not None else max(taken + gaps, _usual(frame)))
         if total < taken + gaps:
             raise AnyorderError(f"the given text takes {taken} of {total} tokens and leaves no room: raise --length")
         share = iter(_shares(total - taken, gaps))
-        lengths = [next(share) if n is None else n for n in fixed]
-    else:
-        lengths = [n for n in fixed if n is not None]
+    lengths = [next(share) if n is None else n for n in fixed]
     return _canvas(frame, texts, lengths, soft=frozenset(i for i, n in enumerate(fixed) if n is None))
 
 

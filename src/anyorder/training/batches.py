@@ -143,16 +143,23 @@ class Batches:
         read = [t for t, row in enumerate(rows) if row in in_order]
         orders = {t: self._order(orderer, indices[t], texts[t], numbers[t]) for t in read}
         asked = [t for t, row in enumerate(rows) if row in lengths]
-        sources, wanted = self._sources([texts[t] for t in asked])
+        sources, wanted = ([], []) if self.frame is None else sources_of([texts[t] for t in asked], self.frame)
+        # Of the sources nothing is masked: they end where their targets would begin.
         texts, indices = texts + sources, indices + [indices[t] for t in asked]
-        batch = self._collate(texts, indices, masker, numbers + [0] * len(asked), orders, wanted)
-        about = {"maskable": self._maskable(batch["tokens"]), **_in_order(batch)}
+        batch = collate(texts, indices, masker, self.pad, numbers + [0] * len(asked), orders)
+        tokens = batch["tokens"]
+        if wanted:
+            batch |= length_questions(tokens.shape, sources, wanted)
+        if self.typed and self.closing is not None:
+            batch["token_type_ids"] = token_types(tokens, self.closing)
+        about = {"maskable": torch.from_numpy(self.masker.maskable(tokens.numpy()))}
+        if "turn" in batch:
+            about["in_order"] = (batch["turn"] >= 0).any(1)
         if recipe.pack:
             rows += in_rows([len(source) for source in sources], recipe.length, max(rows) + 1)
             packed = pack_batch(batch, [len(text) for text in texts], rows, self.pad, self.first_position)
             # texts of a row follow each other, so the predicted tokens come in the same order in both forms
             return {**packed, "predicted": batch["masked"], **about}
-        tokens = batch["tokens"]
         batch["attention_mask"] = torch.ones_like(tokens) if recipe.pad_to_length else (tokens != self.pad).long()
         if self.recipe.objective.name == "causal":
             batch["input_ids"] = tokens
@@ -160,41 +167,13 @@ class Batches:
             batch["masked"][:, 0] = False  # nothing stands before it
         return {**batch, "predicted": batch["masked"], **about}
 
-    def _collate(
-        self,
-        texts: list[np.ndarray],
-        indices: list[int],
-        masker: Masker,
-        numbers: list[int],
-        orders: dict[int, np.ndarray],
-        wanted: list[int],
-    ) -> Batch:
-        """Texts in rows; the last of them are sources, of which nothing is masked, asked for the lengths ``wanted``."""
-        batch = collate(texts, indices, masker, self.pad, numbers, orders)
-        if wanted:
-            batch |= length_questions(batch["tokens"].shape, texts[-len(wanted) :], wanted)
-        if self.typed and self.closing is not None:
-            batch["token_type_ids"] = token_types(batch["tokens"], self.closing)
-        return batch
-
     def _order(self, orderer: Masker, index: int, text: np.ndarray, part: int) -> np.ndarray:
         """The positions [K] that are predicted one after the other."""
         if self.recipe.objective.order == "left-to-right":
             return np.flatnonzero(orderer.maskable(text))
         return orderer.order(index, text, part)
 
-    def _sources(self, pairs: list[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
-        return ([], []) if self.frame is None else sources_of(pairs, self.frame)
-
-    def _maskable(self, tokens: Tensor) -> Tensor:
-        return torch.from_numpy(self.masker.maskable(tokens.numpy()))
-
 
 def _share(numbers: Sequence[int], share: float) -> set[int]:
     """Which of some numbered blocks belong to a share of them all, as nearly as whole numbers allow."""
     return {row for row, i in enumerate(numbers) if int((i + 1) * share) > int(i * share)}
-
-
-def _in_order(batch: Batch) -> Batch:
-    """Which texts are read in order, [T], if any are."""
-    return {"in_order": (batch["turn"] >= 0).any(1)} if "turn" in batch else {}

@@ -6,7 +6,6 @@ hundred times slower. This one iterates in the parameter's own precision and is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -33,13 +32,7 @@ class Muon(torch.optim.Optimizer):
     in GPT-2's Conv1D.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]],
-        lr: float,
-        momentum: float = 0.95,
-        weight_decay: float = 0.0,
-    ) -> None:
+    def __init__(self, params: list[dict[str, Any]], lr: float, momentum: float, weight_decay: float) -> None:
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "transposed": False}
         super().__init__(params, defaults)
 

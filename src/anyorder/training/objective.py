@@ -21,7 +21,6 @@ which varies far less than their mean does when K is small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from anyorder.models.heads import head_of
 from anyorder.models.narrow import narrow
 from anyorder.models.ordered import OrderedStates
 from anyorder.models.permutation import GIVEN, permutation_logits
-from anyorder.stats import Estimate, mean_estimate
 from anyorder.training.cross_entropy import cross_entropy
 
 FIELDS = (
@@ -208,16 +206,6 @@ class TokenLosses(nn.Module):
 def weighted_sum(losses: Tensor, masked: Tensor, weights: Tensor) -> Tensor:
     """Σ_b w_b Σ_k loss: what, divided by the step's Z, is the objective. ``weights`` [T] of :func:`row_weights`."""
     return (losses * weights[masked.nonzero()[:, 0]].to(losses)).sum()
-
-
-def mean_loss(batches: Iterable[dict[str, Tensor]], token_losses: Callable[[dict[str, Tensor]], Tensor]) -> Estimate:
-    """Eq 6 without its expectation over masks: the mean over texts of their loss, and its standard error.
-
-    Args:
-        batches: With ``predicted`` [T, N], the tokens predicted of each text.
-        token_losses: batch -> their losses, [M] in row-major order.
-    """
-    return mean_estimate(torch.cat([row_means(token_losses(batch).cpu(), batch["predicted"]) for batch in batches]))
 
 
 def row_means(losses: Tensor, masked: Tensor) -> Tensor:

@@ -86,4 +86,4 @@ def rate(recipe: OptimRecipe, step: int) -> float:
     if recipe.schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))
     # linear: constant until the last `decay` of the part, then straight to zero
-    return min(1.0, (1 - progress) / recipe.share_of_decay(part))
+    return min(1.0, (1 - progress) / recipe.decay[min(part, len(recipe.decay) - 1)])

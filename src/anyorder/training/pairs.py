@@ -54,11 +54,10 @@ def length_questions(shape: torch.Size, sources: Sequence[np.ndarray], lengths: 
 
     ``length`` [T, N]: the target's tokens, at the row's first token; ``source_length``: the source's own.
     """
-    asked = {"length": torch.zeros(shape, dtype=torch.long), "source_length": torch.zeros(shape, dtype=torch.long)}
-    for row, (source, n) in enumerate(zip(sources, lengths, strict=True), shape[0] - len(sources)):
-        asked["length"][row, 0] = n
-        asked["source_length"][row, 0] = len(source) - 2
-    return asked
+    length, source_length = torch.zeros((2, *shape), dtype=torch.long)
+    length[-len(sources) :, 0] = torch.tensor(lengths)
+    source_length[-len(sources) :, 0] = torch.tensor([len(source) - 2 for source in sources])
+    return {"length": length, "source_length": source_length}
 
 
 def in_rows(lengths: Sequence[int], width: int, first: int) -> list[int]:

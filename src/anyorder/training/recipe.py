@@ -103,17 +103,14 @@ class OptimRecipe:
     warmup: int = 100  # steps over which the rate rises from zero
     schedule: str = "linear"  # linear, cosine, constant
     starts: tuple[int, ...] = (0,)  # the steps at which the schedule begins: more than one goes on with a finished run
-    decay: tuple[float, ...] = (1.0,)  # linear: the share of each such part, its end, over which the rate falls to zero
+    # linear: the share of each such part, its end, over which the rate falls to zero; the last holds for all after it
+    decay: tuple[float, ...] = (1.0,)
     clip: float = 1.0  # largest gradient norm; 0 switches clipping off
 
     @property
     def parts(self) -> tuple[int, ...]:
         """Where the schedule begins within ``steps``: a recipe cut short ends like any other, its rate at zero."""
         return tuple(start for start in self.starts if start < self.steps)
-
-    def share_of_decay(self, part: int) -> float:
-        """``decay`` of one part; the last one given holds for all that follow."""
-        return self.decay[min(part, len(self.decay) - 1)]
 
 
 @dataclass(frozen=True)

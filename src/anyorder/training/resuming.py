@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from anyorder.training.optim import rate
-from anyorder.training.recipe import ObjectiveRecipe, OptimRecipe, Recipe
+from anyorder.training.recipe import ObjectiveRecipe, Recipe
 
 _SCHEDULE = ("steps", "warmup", "schedule", "starts", "decay")  # what decides the rate of each step
 _READING = ("ordered", "ordered_from", "order")  # what decides which texts are read in order
@@ -18,17 +18,13 @@ def differences(one: Recipe, other: Recipe, done: int) -> list[str]:
     Nor is it a difference if the rates, or the share of texts read in order, part only after the ``done`` steps of
     ``one``: a run at its full rate may be made longer or shorter, and a finished one may start its schedule again.
     """
-    if _same_rates(one.optim, other.optim, done):
+    if all(rate(one.optim, step) == rate(other.optim, step) for step in range(done)):
         one = dataclasses.replace(one, optim=_with(one.optim, other.optim, _SCHEDULE))
     if _same_reading(one.objective, other.objective, done):
         one = dataclasses.replace(one, objective=_with(one.objective, other.objective, _READING))
     a, b = _flat(one.to_dict()), _flat(other.to_dict())
     found = [f"{k}: {a[k]} -> {b[k]}" for k in a if a[k] != b[k] and not k.startswith(("run.", "output"))]
     return found or [f"optim.steps: {other.optim.steps}, but {done} are done"] * (other.optim.steps < done)
-
-
-def _same_rates(one: OptimRecipe, other: OptimRecipe, done: int) -> bool:
-    return all(rate(one, step) == rate(other, step) for step in range(done))
 
 
 def _same_reading(one: ObjectiveRecipe, other: ObjectiveRecipe, done: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -145,17 +145,12 @@ class Start:
             return self._from_encoder(self.encoder)
         shape = self.recipe.model
         return build(
-            shape.kind,
+            **asdict(replace(shape, dropout=shape.dropout or 0.0)),
             vocab_size=len(self.tokenizer),
-            hidden_size=shape.hidden_size,
-            layers=shape.layers,
-            heads=shape.heads,
-            intermediate=shape.intermediate,
-            dropout=shape.dropout or 0.0,
             max_length=self.recipe.data.length,
-            pad_id=cast(int, self.tokenizer.pad_token_id),
-            cls_id=cast(int, self.tokenizer.cls_token_id),
-            sep_id=cast(int, self.tokenizer.sep_token_id),
+            pad_id=self.tokenizer.pad_token_id,
+            cls_id=self.tokenizer.cls_token_id,
+            sep_id=self.tokenizer.sep_token_id,
         )
 
     def _one_way(self, given: str | Path) -> PreTrainedModel:

@@ -56,11 +56,10 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> P
     )
     learner.train_from_iterator(paragraphs, trainer)
     tokenizer = _pipeline(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
-    ids = {t: tokenizer.token_to_id(t) for t in SPECIAL}
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

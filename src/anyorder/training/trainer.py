@@ -12,7 +12,6 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,10 +28,10 @@ from anyorder.models.load import usable_device
 from anyorder.models.ordered import TRAINED
 from anyorder.models.pairs import typed_by
 from anyorder.models.products import faster
-from anyorder.stats import Estimate, sums_estimate, weighted_estimate
+from anyorder.stats import Estimate, mean_estimate, sums_estimate, weighted_estimate
 from anyorder.training import checkpoint as checkpoints
 from anyorder.training.batches import Batch, Batches
-from anyorder.training.objective import FIELDS, TokenLosses, mean_loss, normaliser, row_means, weighted_sum
+from anyorder.training.objective import FIELDS, TokenLosses, normaliser, row_means, weighted_sum
 from anyorder.training.optim import build_optimizers, rate
 from anyorder.training.packing import check_family
 from anyorder.training.processes import Processes, processes
@@ -239,7 +238,8 @@ class _Run:
         found: dict[str, Estimate] = {}
         for file, chosen in self.batches.validation_blocks().items():
             batches = self.batches.validation(chosen, self.micro, in_order)
-            found[file] = mean_loss(batches, partial(self._token_losses, module))
+            means = [row_means(self._token_losses(module, part).cpu(), part["predicted"]) for part in batches]
+            found[file] = mean_estimate(torch.cat(means))
         self.model.train()
         weights = self.recipe.data.weights
         if not weights:

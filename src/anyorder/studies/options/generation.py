@@ -36,11 +36,6 @@ class GenerationOptions(Options):
         """The numbers of steps."""
         return whole_numbers(self.steps, "steps")
 
-    @property
-    def names(self) -> list[str]:
-        """The samplers."""
-        return [name.strip() for name in self.samplers.split(",")]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyOptions(Options):

@@ -9,11 +9,10 @@ import numpy as np
 
 from anyorder.errors import AnyorderError
 from anyorder.models.task_heads import WithHead, read_classifier
-from anyorder.studies.options import LearningOptions
-from anyorder.studies.understanding.hub_data import hub_task
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.outcome import Outcome, constant_baseline
-from anyorder.studies.understanding.reading import Data, Example, read_task, some
-from anyorder.studies.understanding.tasks import GLUE, Task
+from anyorder.studies.understanding.reading import Data, Example, some
+from anyorder.studies.understanding.tasks import Task
 from anyorder.studies.understanding.training import Row, answers
 
 LENGTH = 128  # Devlin et al.'s
@@ -28,18 +27,6 @@ class Labels:
         self.note = data.note
         self.train = some(data.train, options.train_limit)
         self.tests = {name: some(examples, options.test_limit) for name, examples in data.tests.items()}
-
-    @classmethod
-    def read(cls, name: str, options: LearningOptions) -> Labels:
-        """The task ``name`` from the folder of the options, or from the hub."""
-        task = GLUE[name]
-        data = hub_task(task) if options.data_dir is None else read_task(task, options.data_dir, options.from_dev)
-        return cls(task, data, options)
-
-    @property
-    def size(self) -> int:
-        """Examples to learn from."""
-        return len(self.train)
 
     def load(self, model: str | None) -> WithHead:
         """A checkpoint with this task's head."""
@@ -62,7 +49,7 @@ class Labels:
             columns = {"predicted": [float(value) for value in predicted], "gold": gold}
             baseline = constant_baseline(self.task.metrics, [example.label for example in self.train], gold)
             details = {"split": self.note} if self.note else {}
-            found.append(Outcome(name, self.task.metrics, columns, baseline, self.size, cut, details))
+            found.append(Outcome(name, self.task.metrics, columns, baseline, len(self.train), cut, details))
             records += [self._record(name, i, examples[i], row) for i, row in enumerate(logits.tolist())]
         return found, records
 

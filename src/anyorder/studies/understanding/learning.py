@@ -18,22 +18,29 @@ from anyorder.metrics.bootstrap import bootstrap
 from anyorder.models.load import usable_device
 from anyorder.models.task_heads import WithHead
 from anyorder.stats import to_json
-from anyorder.studies.options import LearningOptions
+from anyorder.studies.options.understanding import LearningOptions
+from anyorder.studies.understanding.hub_data import hub_questions, hub_task
 from anyorder.studies.understanding.labels import Labels
 from anyorder.studies.understanding.outcome import Outcome
+from anyorder.studies.understanding.reading import read_task
 from anyorder.studies.understanding.spans import Spans
-from anyorder.studies.understanding.tasks import NAMES, SQUAD
+from anyorder.studies.understanding.squad_files import read_questions
+from anyorder.studies.understanding.tasks import GLUE, NAMES, SQUAD
 from anyorder.studies.understanding.training import Report, fit
 
 
 def read_job(task: str, options: LearningOptions) -> Labels | Spans:
-    """The data of a task."""
+    """The data of a task, from the folder of the options, or from the hub."""
     choose(task, NAMES, "task")
     if find_spec("accelerate") is None:  # which transformers' Trainer asks for, after all has been read
         raise AnyorderError("fine-tuning needs accelerate: pip install 'anyorder[understand]'")
     if options.device is not None:
         usable_device(options.device)
-    return Spans.read(options) if task == SQUAD else Labels.read(task, options)
+    folder, share = options.data_dir, options.from_dev
+    if task == SQUAD:
+        return Spans(hub_questions() if folder is None else read_questions(folder, share), options)
+    glue = GLUE[task]
+    return Labels(glue, hub_task(glue) if folder is None else read_task(glue, folder, share), options)
 
 
 @dataclass(frozen=True)

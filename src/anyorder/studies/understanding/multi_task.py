@@ -15,7 +15,7 @@ from torch import nn
 
 from anyorder.files.disk import atomically
 from anyorder.models.task_heads import WithHead
-from anyorder.studies.options import LearningOptions
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.labels import Labels
 from anyorder.studies.understanding.spans import Spans
 from anyorder.studies.understanding.training import TASK, Report, fit

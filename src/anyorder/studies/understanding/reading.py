@@ -40,14 +40,14 @@ def read_task(task: Task, data_dir: Path, from_dev: float) -> Data:
     place; examples about one paragraph stay together.
     """
     folder = _folder(task, data_dir)
-    test = _file(folder, ("dev_matched", "dev"), task)
+    test = _file(folder, task, "dev_matched", "dev")
     tests = {task.name: read_file(test, task)}
     other = _found(folder, "dev_mismatched")
     if task.name == "mnli" and other is not None:
         tests["mnli-mm"] = read_file(other, task)
     train = _found(folder, "train")
     if train is not None or task.name != "qnli":
-        return Data(read_file(train or _file(folder, ("train",), task), task), tests)
+        return Data(read_file(train or _file(folder, task, "train"), task), tests)
     paragraph = _paragraphs(data_dir)
     first, rest = split(tests["qnli"], from_dev, lambda example: paragraph(example.texts[1]))
     return Data(first, {"qnli": rest}, f"no training file: {from_dev:.0%} of the dev set's paragraphs instead")
@@ -140,15 +140,13 @@ def _layout(path: Path, task: Task, cells: list[str]) -> Layout:
 def _example(path: Path, number: int, cells: list[str], task: Task, layout: Layout) -> Example:
     _, texts, label = layout
     value = cells[label].strip()
-    if task.values:
-        if value not in task.values:
-            raise AnyorderError(
-                f"line {number} of {path} has the label {value!r}, which is none of {', '.join(task.values)}: is this "
-                f"{task.folder}'s file, and labelled?"
-            )
-        return Example(tuple(cells[i] for i in texts), task.values.index(value))
+    if task.values and value not in task.values:
+        raise AnyorderError(
+            f"line {number} of {path} has the label {value!r}, which is none of {', '.join(task.values)}: is this "
+            f"{task.folder}'s file, and labelled?"
+        )
     try:
-        return Example(tuple(cells[i] for i in texts), float(value))
+        return Example(tuple(cells[i] for i in texts), task.values.index(value) if task.values else float(value))
     except ValueError:
         raise AnyorderError(f"line {number} of {path} has the score {value!r}, which is no number: mend it") from None
 
@@ -173,12 +171,12 @@ def _folder(task: Task, data_dir: Path) -> Path:
     )
 
 
-def _found(folder: Path, stem: str) -> Path | None:
-    return next((path for end in ENDINGS if (path := folder / f"{stem}.tsv{end}").is_file()), None)
+def _found(folder: Path, *stems: str) -> Path | None:
+    files = (folder / f"{stem}.tsv{end}" for stem in stems for end in ENDINGS)
+    return next((file for file in files if file.is_file()), None)
 
 
-def _file(folder: Path, stems: tuple[str, ...], task: Task) -> Path:
-    for stem in stems:
-        if (path := _found(folder, stem)) is not None:
-            return path
+def _file(folder: Path, task: Task, *stems: str) -> Path:
+    if (path := _found(folder, *stems)) is not None:
+        return path
     raise AnyorderError(f"{folder} has no {stems[-1]}.tsv (or .xz, .gz): {task.name} needs train.tsv and dev.tsv")

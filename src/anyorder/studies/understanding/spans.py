@@ -17,11 +17,10 @@ from torch import Tensor
 from anyorder.errors import AnyorderError
 from anyorder.metrics.squad import best_threshold, judge
 from anyorder.models.task_heads import WithHead, read_answerer
-from anyorder.studies.options import LearningOptions
-from anyorder.studies.understanding.hub_data import hub_questions
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.outcome import Outcome
 from anyorder.studies.understanding.reading import some
-from anyorder.studies.understanding.squad_files import Question, Questions, read_questions
+from anyorder.studies.understanding.squad_files import Question, Questions
 from anyorder.studies.understanding.tasks import SQUAD
 from anyorder.studies.understanding.training import Row, answers
 
@@ -55,17 +54,6 @@ class Spans:
         self.held_out = some(data.held_out, options.test_limit)
         self.test = some(data.test, options.test_limit)
 
-    @classmethod
-    def read(cls, options: LearningOptions) -> Spans:
-        """From the folder of the options, or from the hub."""
-        data = hub_questions() if options.data_dir is None else read_questions(options.data_dir, options.from_dev)
-        return cls(data, options)
-
-    @property
-    def size(self) -> int:
-        """Questions to learn from."""
-        return len(self.train)
-
     def load(self, model: str | None) -> WithHead:
         """A checkpoint with a head for spans."""
         return read_answerer(model)
@@ -94,7 +82,7 @@ class Spans:
         details |= {"split": self.note} if self.note else {}
         outcome = Outcome(
             SQUAD, ("exact", "f1"), {"exact": [a for a, _ in judged], "f1": [b for _, b in judged]},
-            {"exact": unanswerable, "f1": unanswerable}, self.size, cut, details,
+            {"exact": unanswerable, "f1": unanswerable}, len(self.train), cut, details,
         )  # fmt: skip
         records = [
             {"set": SQUAD, "id": q.id, "answer": text, "span": a.text, "margin": a.margin, "exact": em, "f1": f1}

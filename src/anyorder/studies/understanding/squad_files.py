@@ -65,9 +65,7 @@ def find_squad(data_dir: Path, part: str) -> list[Path]:
     """The files of ``train`` or ``dev``."""
     for folder in folders(data_dir):
         if folder == data_dir or folder.name.lower().replace("-", "").startswith("squad"):
-            files = [
-                f for f in sorted(folder.glob(f"{part}*.json*")) if f.name.endswith(tuple(f".json{e}" for e in ENDINGS))
-            ]
+            files = sorted(file for end in ENDINGS for file in folder.glob(f"{part}*.json{end}"))
             if files:
                 return files
     return []

@@ -18,10 +18,10 @@ import numpy as np
 
 from anyorder.errors import AnyorderError, choose
 from anyorder.files.journal import Journal
-from anyorder.metrics.bootstrap import middle, replicates
+from anyorder.metrics.bootstrap import bootstrap, middle, replicates
 from anyorder.metrics.glue import Numbers, glue_average
 from anyorder.stats import Interval, Record
-from anyorder.studies.options import LearningOptions, UnderstandingOptions
+from anyorder.studies.options.understanding import LearningOptions, UnderstandingOptions
 from anyorder.studies.understanding.labels import Labels
 from anyorder.studies.understanding.learning import learn, read_job
 from anyorder.studies.understanding.multi_task import learn_together
@@ -119,7 +119,7 @@ def _done(journal: Journal) -> set[tuple[str, str, int]]:
 
 
 def _seeds(job: Labels | Spans, options: UnderstandingOptions) -> range:
-    count = min(options.seeds, options.large_seeds) if job.size > LARGE else options.seeds
+    count = min(options.seeds, options.large_seeds) if len(job.train) > LARGE else options.seeds
     return range(options.seed, options.seed + count)
 
 
@@ -203,36 +203,26 @@ def _row(model: str, task: str, metric: str, outcomes: list[Outcome], other: lis
     n = outcomes[0].examples
     mine, theirs = ([one.statistic(metric) for one in side] for side in (outcomes, other))
     each = [one.value(metric) for one in outcomes]
-    value = middle(float(np.mean(each)), replicates(mine, n))
-    difference = None
-    if other:
-        by = value.value - float(np.mean([one.value(metric) for one in other]))
-        difference = middle(by, replicates(mine, n, theirs))
-    row = _row_of((model, task, metric), value, each, difference)
+    difference = bootstrap(mine, n, theirs) if other else None
+    row = _row_of((model, task, metric), bootstrap(mine, n), each, difference)
     return replace(row, examples=n, train=outcomes[0].train, cut=outcomes[0].cut)
 
 
 def _average(model: str, tasks: dict[str, list[Outcome]], other: dict[str, list[Outcome]]) -> Row:
     """GLUE's average; a replicate of it is the average of one replicate per test set."""
 
-    def drawn(against: bool) -> Numbers:
-        return glue_average(
-            {
-                task: [
-                    replicates(
-                        [one.mean_statistic() for one in outcomes], outcomes[0].examples,
-                        [one.mean_statistic() for one in other[task]] if against else (), seed=number,
-                    )
-                ]
-                for number, (task, outcomes) in enumerate(tasks.items())
-            }
-        )  # fmt: skip
+    def drawn(against: Mapping[str, Sequence[Outcome]]) -> Numbers:
+        parts: dict[str, list[Numbers]] = {}
+        for number, (task, outcomes) in enumerate(tasks.items()):
+            mine, theirs = ([one.mean_statistic() for one in side] for side in (outcomes, against.get(task, ())))
+            parts[task] = [replicates(mine, outcomes[0].examples, theirs, seed=number)]
+        return glue_average(parts)
 
     seeds = min(len(outcomes) for outcomes in tasks.values())
     value = _mean_average(tasks)
     each = [_mean_average({task: [outcomes[i]] for task, outcomes in tasks.items()}) for i in range(seeds)]
-    difference = middle(value - _mean_average(other), drawn(True)) if other else None
-    return _row_of((model, AVERAGE, "glue"), middle(value, drawn(False)), each, difference)
+    difference = middle(value - _mean_average(other), drawn(other)) if other else None
+    return _row_of((model, AVERAGE, "glue"), middle(value, drawn({})), each, difference)
 
 
 def _mean_average(tasks: Mapping[str, Sequence[Outcome]]) -> float:
@@ -250,5 +240,4 @@ def _row_of(key: tuple[str, str, str], value: Interval, each: Sequence[float], d
     row = Row(*key, value.value, value.low, value.high, spread, seeds=len(each))
     if difference is None:
         return row
-    low, high = difference.low, difference.high
-    return replace(row, difference=difference.value, difference_low=low, difference_high=high)
+    return replace(row, difference=difference.value, difference_low=difference.low, difference_high=difference.high)

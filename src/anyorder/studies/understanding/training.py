@@ -24,7 +24,7 @@ from transformers import (
 
 from anyorder.errors import AnyorderError
 from anyorder.models.products import faster
-from anyorder.studies.options import LearningOptions
+from anyorder.studies.options.understanding import LearningOptions
 from anyorder.studies.understanding.batches import SimilarBatches
 
 Row = dict[str, Any]
