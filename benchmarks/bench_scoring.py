@@ -22,6 +22,7 @@ from common import Ratio, clock, machine, parser, peak_memory, peak_memory_here,
 import anyorder
 from anyorder.files.reading import Source
 from anyorder.models.build import build
+from anyorder.models.products import linear
 from anyorder.tasks.lm import MaskedLM
 from anyorder.tasks.options import ScoreOptions
 from anyorder.tasks.pieces import pieces
@@ -107,7 +108,7 @@ def compare(folder: Path, texts: list[str], repeats: int) -> list[Ratio]:
     a, b = torch.randn(1536, 1536), torch.randn(1536, 1536)
     seconds = turns(
         {
-            "matmul": lambda: a @ b,
+            "matmul": lambda: linear(a, b),
             "ours": lambda: values.update(ours=ours(lm, texts, pll)),
             "minicons": lambda: values.update(minicons=minicons(scorer, texts, BATCH)),
             "minicons, one at a time": lambda: minicons(scorer, texts, 1),
