@@ -107,7 +107,7 @@ def fit(
     accelerate: bool = True,
     inside: tuple[Tensor, Tensor] | None = None,
 ) -> Fit:
-    """Iterate eq 5 on the marginals alone, from the uniform distribution; how is said as to :func:`arnold_gokhale`.
+    """Iterate eq 5 on the marginals alone, from the uniform distribution; how it ends, see :func:`arnold_gokhale`.
 
     Args:
         c: [A, B] C over the tokens of a and b that are looked at.
